@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -131,8 +130,10 @@ class Semantics:
 
         def is_enabled(edge: int) -> bool:
             if edge not in enabled:
-                with self._computing(state, edge):
+                try:
                     enabled[edge] = self._guards[edge](state)
+                except (InputError, OverflowError) as error:
+                    raise self._placed(error, state, edge) from None
             return enabled[edge]
 
         result = []
@@ -144,11 +145,12 @@ class Semantics:
                     break  # whoever comes later is not asked
             for edges in product(*ready) if ready[-1] else ():
                 try:
-                    with self._computing(state, edges[0]):
-                        result.append(Move(joint.label, edges, tuple(self._outcomes(state, edges))))
+                    result.append(Move(joint.label, edges, tuple(self._outcomes(state, edges))))
                 except LeavesBounds:
                     if not self.network.disables_out_of_bounds:
                         raise
+                except (InputError, OverflowError) as error:
+                    raise self._placed(error, state, edges[0]) from None
         return result
 
     def _rows(self, moves: TableMoves, state: State) -> list[Move]:
@@ -208,23 +210,15 @@ class Semantics:
         place = self.position[name]
         return lambda state: by_value.get(state[place], others)
 
-    @contextmanager
-    def _computing(self, state: State, edge: int) -> Iterator[None]:
-        """Give an error of arithmetic, such as a division by zero, its state and its edge."""
-        try:
-            yield
-        except InputError as error:
-            if error.where is not None:
-                raise
-            what = error.what.removesuffix(".")
-            raise ModelError(
-                f"{what}, in state {self.show(state)}.", self.network.edges[edge].where, error.hint
-            ) from None
-        except OverflowError:  # a fraction or an integer of any length meets a double
-            raise ModelError(
-                f"a real operation has no finite result, in state {self.show(state)}.", self.network.edges[edge].where,
-                "Guard the operation.",
-            ) from None  # fmt: skip
+    def _placed(self, error: InputError | OverflowError, state: State, edge: int) -> InputError:
+        """Return an error of arithmetic, such as a division by zero, with its state and its edge."""
+        where = self.network.edges[edge].where
+        if isinstance(error, OverflowError):  # a fraction or an integer of any length meets a double
+            what = f"a real operation has no finite result, in state {self.show(state)}."
+            return ModelError(what, where, "Guard the operation.")
+        if error.where is not None:
+            return error
+        return ModelError(f"{error.what.removesuffix('.')}, in state {self.show(state)}.", where, error.hint)
 
     def _compile_branches(self, edge: NetworkEdge) -> list[tuple[Evaluator, list[_Write]]]:
         return [
