@@ -37,7 +37,7 @@ from polvet.model.properties import (
     StateCondition,
     StatesValues,
     Until,
-)  # fmt: skip
+)
 from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition, resolved
 from polvet.model.world import AS_WRITTEN, Reader, Reading, WorldFile
 from polvet.numbers import exact
@@ -143,9 +143,7 @@ def make_task(parts: TaskParts) -> Task:
     )  # fmt: skip
 
 
-def _with_expressions(
-    reading: PolicyReading, network: Network, parse: Reader, where: Where
-) -> PolicyReading:  # fmt: skip
+def _with_expressions(reading: PolicyReading, network: Network, parse: Reader, where: Where) -> PolicyReading:
     """Return the reading with those inputs read that are expressions; a plain name is left to whoever fits a policy."""
     known = network.scope.names
     computed = [text for text in reading.inputs or () if text not in known and text not in reading.functions]
@@ -348,9 +346,7 @@ def _number(value: Any, where: Where) -> Value:
     return number
 
 
-def _condition(
-    network: Network, text: str, role: str, where: Where, parse: Reader
-) -> Expression:  # fmt: skip
+def _condition(network: Network, text: str, role: str, where: Where, parse: Reader) -> Expression:
     """Return the condition for the role: as the text says it, or what the property it names is about."""
     name = text.strip().removeprefix("property:")
     if name == text.strip():

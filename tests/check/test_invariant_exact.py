@@ -150,7 +150,7 @@ def test_rows_never_take_a_state_that_satisfies_them(seed):
         assert row is not None
         rows.append(row)
     true = fractions_of(rows, (low, high))
-    left_low, left_high, _ = contract(low[None, :].copy(), high[None, :].copy(), rows)
+    left_low, left_high, _ = contract(low[None, :], high[None, :], rows)
     kept = [p for p in true if len(left_low) and (left_low[0] <= p).all() and (p <= left_high[0]).all()]
     assert kept == true
     together = merged(rows)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polvet.errors import InputError
-from polvet.fuzz.environments import LEVEL, fuzz_environment
+from polvet.fuzz.environments import LEVEL, Trials, fuzz_environment
 from polvet.worlds.clonable import Clonable
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -51,7 +51,7 @@ def over_the_edge(observation, info):
 
 @pytest.mark.parametrize("world", [Ledge, Stated])
 def test_the_step_onto_the_slope_is_suspected_and_no_other(world):
-    report = fuzz_environment(world(), lambda seen: 1, over_the_edge, episodes=4, horizon=12, seed=1)
+    report = fuzz_environment(world(), lambda seen: 1, over_the_edge, Trials(episodes=4, horizon=12, seed=1))
     assert report.level == LEVEL
     assert len(report.runs) == 4
     assert report.unsafe.mean == 1.0
@@ -61,7 +61,7 @@ def test_the_step_onto_the_slope_is_suspected_and_no_other(world):
 
 
 def test_a_careful_policy_has_no_unsafe_run():
-    report = fuzz_environment(Ledge(), lambda seen: int(seen[0] < 6), over_the_edge, episodes=20, max_steps=40)
+    report = fuzz_environment(Ledge(), lambda seen: int(seen[0] < 6), over_the_edge, Trials(episodes=20, max_steps=40))
     assert report.runs == ()
     assert report.suspicions == ()
     assert report.unsafe.interval[0] == 0.0
@@ -83,7 +83,7 @@ def test_what_cannot_be_copied_is_refused_with_a_hint():
             raise TypeError("no")
 
     with pytest.raises(InputError, match="snapshot"):
-        fuzz_environment(Stubborn(), lambda seen: 1, over_the_edge, episodes=1)
+        fuzz_environment(Stubborn(), lambda seen: 1, over_the_edge, Trials(episodes=1))
     with pytest.raises(InputError, match="both"):
         Clonable(Ledge(), lambda one: one.place)
 
@@ -91,6 +91,9 @@ def test_what_cannot_be_copied_is_refused_with_a_hint():
 def test_cart_pole_falls_under_a_stubborn_policy():
     env = gymnasium.make("CartPole-v1").unwrapped
     report = fuzz_environment(
-        env, lambda seen: 0, lambda seen, info: bool(abs(seen[2]) > 0.2095), episodes=2, tries=6, horizon=8, most_runs=1
+        env,
+        lambda seen: 0,
+        lambda seen, info: bool(abs(seen[2]) > 0.2095),
+        Trials(episodes=2, tries=6, horizon=8, most_runs=1),
     )
     assert len(report.runs) == 2

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from polvet.check.checker import Rejected, Subjects, check
-from polvet.check.goal import check_missing_run, find_point, is_stopped
+from polvet.check.goal import check_missing_run, is_stopped, parts_of
 from polvet.cli.app import run
 from polvet.errors import InputError, Where
 from polvet.policy.finite_memory import Atom, Builder, dump_fmp
@@ -91,7 +91,7 @@ def test_random_plans_never_stop_outside_a_goal_that_is_said_to_be_reached():
     assert kinds[Missed] > 5
 
 
-def test_finding_a_point_is_complete_on_small_boxes():
+def test_parts_of_a_box_hold_exactly_the_points_that_satisfy_the_clauses():
     rng = random.Random(9)
     for _ in range(300):
         clauses = [
@@ -101,14 +101,14 @@ def test_finding_a_point_is_complete_on_small_boxes():
             )
             for _ in range(rng.randint(0, 5))
         ]
-        expected = any(
-            all(any(a.holds({"x": x, "y": y}[a.variable]) for a in clause) for clause in clauses)
-            for x in range(4) for y in range(4)
-        )  # fmt: skip
-        found = find_point(clauses, {"x": (0, 3), "y": (0, 3)})
-        assert (found is not None) == expected
-        if found is not None:
-            assert all(any(atom.holds(found[atom.variable]) for atom in clause) for clause in clauses)
+        expected = {
+            (x, y)
+            for x, y in product(range(4), repeat=2)
+            if all(any(atom.holds({"x": x, "y": y}[atom.variable]) for atom in clause) for clause in clauses)
+        }
+        parts = list(parts_of(clauses, {"x": (0, 3), "y": (0, 3)}))
+        inside = [product(*(range(part[name][0], part[name][1] + 1) for name in "xy")) for part in parts]
+        assert set().union(*inside) == expected
 
 
 def test_the_command_line_tells_reached_and_missed_goals_apart(tmp_path, capsys):

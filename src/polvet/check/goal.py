@@ -159,12 +159,6 @@ def find_stop_outside(
     return None
 
 
-def find_point(clauses: list[Clause], box: dict[str, Ends]) -> Valuation | None:
-    """Return a point of the box that satisfies every clause, or None; complete."""
-    part = next(parts_of(clauses, box), None)
-    return None if part is None else {name: _some(ends) for name, ends in part.items()}
-
-
 def parts_of(clauses: list[Clause], box: dict[str, Ends]) -> Iterator[dict[str, Ends]]:
     """Yield boxes whose points satisfy every clause, and which hold all such points of the box, by splitting cases."""
     agenda = [(0, box)]

@@ -17,7 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from polvet.check.arena import Arena
+from polvet.check.box_view import interval
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.followed import find_policy_arena
 from polvet.check.invariant_claim import Question, read_question
@@ -27,6 +30,7 @@ from polvet.check.invariant_states import Judge, Pool, try_all_states
 from polvet.check.invariant_tree import Follower, read_tree
 from polvet.errors import InputError
 from polvet.model.evaluate import Evaluator
+from polvet.model.expressions import Expression
 from polvet.policy.binding import Fitted
 from polvet.records.state_json import Malformed
 
@@ -47,9 +51,10 @@ def check_claim(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any], wh
         question = read_question(arena, fitted, certificate)
         tree = read_tree(certificate)
         follower = Follower(question, tree)
-        is_start = arena.semantics.compile(start_condition(question))
+        begins = start_condition(question)
+        is_start = arena.semantics.compile(begins)
         for obligation in start_obligations(question):
-            follower.follow(obligation, lambda points: _check_starts(question, is_start, points))
+            follower.follow(obligation, lambda points: _check_starts(question, begins, is_start, points))
         check_steps(question, follower)
     except (Malformed, InputError) as error:  # an InputError: a condition has no value in a state of the claim
         return Rejected(str(error))
@@ -71,10 +76,11 @@ def check_steps(question: Question, follower: Follower) -> None:
     tree.finish()
 
 
-def _check_starts(question: Question, is_start: Evaluator, points: Ints) -> None:
+def _check_starts(question: Question, begins: Expression, is_start: Evaluator, points: Ints) -> None:
     """Raise Malformed where one of the points is a start state outside the invariant."""
-    region = question.arena.region
-    for point in points:
+    region, at = question.arena.region, points.astype(np.float64)
+    # SOUND: as at a leaf with a test, the condition is false where its bounds say so; the interpreter is asked about the other points.
+    for point in points[interval(begins, question.place, at, at)[1] != 0]:
         state = question.state(point)
         if region is not None and not region.holds(state):
             continue

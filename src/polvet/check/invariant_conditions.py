@@ -86,7 +86,7 @@ def narrowed(question: Question, conditions: Sequence[Expression], *, inside: bo
     """Return a box that holds every state (with `inside`: of the invariant) that satisfies the conditions, if there is one."""
     rows = rows_of(question, conditions)[0]
     everything = [*rows, *question.claim.rows] if inside else rows
-    lower, upper, _ = contracted(question, question.lower[None, :].copy(), question.upper[None, :].copy(), everything)
+    lower, upper, _ = contracted(question, question.lower[None, :], question.upper[None, :], everything)
     return (lower[0], upper[0]) if len(lower) else None
 
 

@@ -49,7 +49,7 @@ def guards_of(question: Question) -> list[Guards]:
     for operator in question.operators:
         if operator.output < 0:
             continue
-        lower, upper = question.lower[None, :].copy(), question.upper[None, :].copy()
+        lower, upper = question.lower[None, :], question.upper[None, :]
         alone, parts = [], []
         for part in conjuncts(operator.guard):
             rows, _ = rows_of(question, [part])

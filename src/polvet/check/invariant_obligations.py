@@ -97,7 +97,7 @@ def _obligations(
         known = simplified(question, rows, *root)
         if known is None:
             continue
-        lower, upper, _ = contracted(question, root[0][None, :].copy(), root[1][None, :].copy(), known)
+        lower, upper, _ = contracted(question, root[0][None, :], root[1][None, :], known)
         if not len(lower):
             continue
         known = simplified(question, rows, lower[0], upper[0])

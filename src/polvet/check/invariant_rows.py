@@ -140,28 +140,40 @@ def contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints,
     """
     kept = np.arange(len(lower))
     used_by = [np.flatnonzero(row.coefficients) for row in rows]
+    lower, upper = lower.T.copy(), upper.T.copy()  # the bounds of one variable stand side by side
+    narrowed = np.ones(len(lower), dtype=np.bool_)
     for _ in range(4):
-        before = lower.sum() - upper.sum()
+        before, narrowed = narrowed, np.zeros(len(lower), dtype=np.bool_)
         for row, used in zip(rows, used_by, strict=True):
-            a = row.coefficients[used]
-            low, high = a * lower[:, used], a * upper[:, used]
+            if not (before[used] | narrowed[used]).any() and len(used):
+                continue  # nothing is new since this row was asked
+            a = row.coefficients[used][:, None]
+            low, high = a * lower[used], a * upper[used]
             least, most = np.minimum(low, high), np.maximum(low, high)
-            total_least, total_most = least.sum(axis=1), most.sum(axis=1)
+            total_least, total_most = least.sum(axis=0), most.sum(axis=0)
+            if (total_least >= row.lower).all() and (total_most <= row.upper).all():
+                continue  # it holds in all of the boxes
             keep = (total_most >= row.lower) & (total_least <= row.upper)
             if not keep.all():
-                lower, upper, kept = lower[keep], upper[keep], kept[keep]
-                least, most, total_least, total_most = least[keep], most[keep], total_least[keep], total_most[keep]
-            if not len(lower):
-                return lower, upper, kept
-            room_high = row.upper - (total_least[:, None] - least)  # a x <= room_high
-            room_low = row.lower - (total_most[:, None] - most)  # a x >= room_low
-            new_upper = np.where(a > 0, room_high // a, room_low // a)
-            new_lower = np.where(a > 0, -(-room_low // a), -(-room_high // a))
-            upper[:, used] = np.minimum(upper[:, used], new_upper)
-            lower[:, used] = np.maximum(lower[:, used], new_lower)
-            keep = (lower <= upper).all(axis=1)
+                lower, upper, kept = lower[:, keep], upper[:, keep], kept[keep]
+                least, most, total_least, total_most = (
+                    least[:, keep],
+                    most[:, keep],
+                    total_least[keep],
+                    total_most[keep],
+                )
+            room_high = row.upper - (total_least - least)  # a x <= room_high
+            room_low = row.lower - (total_most - most)  # a x >= room_low
+            divided = (
+                np.multiply if (np.abs(a) == 1).all() else np.floor_divide
+            )  # the same for 1 and -1, and much faster
+            new_upper = np.minimum(upper[used], divided(np.where(a > 0, room_high, room_low), a))
+            new_lower = np.maximum(lower[used], -divided(-np.where(a > 0, room_low, room_high), a))
+            narrowed[used] |= ((new_upper < upper[used]) | (new_lower > lower[used])).any(axis=1)
+            upper[used], lower[used] = new_upper, new_lower
+            keep = (new_lower <= new_upper).all(axis=0)
             if not keep.all():
-                lower, upper, kept = lower[keep], upper[keep], kept[keep]
-        if not len(lower) or lower.sum() - upper.sum() == before:
+                lower, upper, kept = lower[:, keep], upper[:, keep], kept[keep]
+        if not len(kept) or not narrowed.any():
             break
-    return lower, upper, kept
+    return lower.T, upper.T, kept

@@ -128,7 +128,7 @@ class Follower:
                 lower, upper = lower[:BLOCK], upper[:BLOCK]
             self.question.arena.budget.check()
             what, value = self.tree.take(len(lower))
-            lower, upper, kept = contracted(self.question, lower.copy(), upper.copy(), obligation.rows)
+            lower, upper, kept = contracted(self.question, lower, upper, obligation.rows)
             gone = np.ones(len(what), dtype=np.bool_)
             gone[kept] = False
             if ((what == Reason.ROWS) != gone).any():

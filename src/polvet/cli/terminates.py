@@ -114,7 +114,7 @@ def _picture(plan: FiniteMemoryPolicy, file: Path, result: Any) -> str:
 
 
 def _further(plan: FiniteMemoryPolicy, more: Any, word: str, method: str) -> list[str]:
-    from polvet.termination.bound import Bound
+    from polvet.termination.bound import LongestRun
 
     lines = []
     if "dead_ends" in more:
@@ -127,7 +127,7 @@ def _further(plan: FiniteMemoryPolicy, more: Any, word: str, method: str) -> lis
     if "why" in more:
         lines += _why_lines(plan, more["why"], stopped=word == "unknown", method=method)
     if "longest_run" in more:
-        lines.append(f"  longest run from values up to n: {Bound(**more['longest_run'])}")
+        lines.append(f"  longest run from values up to n: {LongestRun(**more['longest_run'])}")
     return lines
 
 

@@ -198,7 +198,7 @@ def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool
 
     What blocks a proof is told of the plan that is shown; how long runs get, of all of it.
     """
-    from polvet.termination.bound import Bound, longest_run
+    from polvet.termination.bound import LongestRun, longest_run
     from polvet.termination.why import find_blocking_edges
 
     more: Json = {}
@@ -212,7 +212,7 @@ def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool
         try:
             growth = longest_run(read.whole(work.budget), budget=work.budget)
         except LimitReached as limit:
-            growth = Bound("unknown", reason=str(limit))
+            growth = LongestRun("unknown", reason=str(limit))
         more["longest_run"] = {"relation": growth.relation, "exponent": growth.exponent, "reason": growth.reason}
     return more
 

@@ -63,17 +63,24 @@ class EnvironmentReport:
     limit: LimitReached | None = None  # what ended it before all episodes were run
 
 
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """How much is tried: runs, and on those that fail each action of each step, followed by each continuation."""
+
+    seed: int = 0
+    episodes: int = 100
+    max_steps: int = 500
+    tries: int = 24  # of each action with each continuation
+    horizon: int = 50  # of a continuation
+    most_runs: int = 10  # whose steps are judged
+
+
 def fuzz_environment(
     env: Any,
     policy: Choosing,
     fail: Failing,
+    trials: Trials = Trials(),
     *,
-    seed: int = 0,
-    episodes: int = 100,
-    max_steps: int = 500,
-    tries: int = 24,
-    horizon: int = 50,
-    most_runs: int = 10,
     snapshot: Snapshot | None = None,
     restore: Restore | None = None,
     budget: Budget = UNLIMITED,
@@ -82,13 +89,14 @@ def fuzz_environment(
 
     The budget ends it between two episodes, and its `on_progress` is told the steps made and the episodes run.
     """
-    trial = _Trial(Clonable(env, snapshot, restore), policy, fail, np.random.default_rng(seed), tries, horizon)
+    chance = np.random.default_rng(trials.seed)
+    judge = _Judge(Clonable(env, snapshot, restore), policy, fail, chance, trials.tries, trials.horizon)
     runs: list[EnvironmentRun] = []
     suspicions: list[Suspicion] = []
     share = Share()
     steps = 0
     limit = None
-    for episode in range(episodes):
+    for episode in range(trials.episodes):
         try:
             budget.check()
         except LimitReached as reached:
@@ -96,22 +104,22 @@ def fuzz_environment(
             break
         if budget.on_progress is not None:
             budget.on_progress(steps, episode)
-        number = seed * 1_000_003 + episode
-        run, saved, failed = trial.run(number, max_steps, keep=len(runs) < most_runs)
+        number = trials.seed * 1_000_003 + episode
+        run, saved, failed = judge.run(number, trials.max_steps, keep=len(runs) < trials.most_runs)
         steps += len(run.actions)
         share = share.seen(int(failed), 1)
         if not failed:
             continue
         runs.append(run)
         if saved:
-            blamed, more = trial.blame(run, saved, len(runs) - 1)
+            blamed, more = judge.blame(run, saved, len(runs) - 1)
             suspicions += blamed
             steps += more
     return EnvironmentReport(tuple(runs), tuple(suspicions), share, steps, limit=limit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Trial:
+class _Judge:
     """A policy in an environment that can be put back: its runs, and what would have come of other actions."""
 
     world: Clonable

@@ -83,9 +83,7 @@ def read_leaf(document: Json) -> Expression:
         case Fraction():
             return _real(document)
         case float():
-            raise Fault(
-                document, None, "a number was read inexactly.", "Use polvet.jani.documents.load_document."
-            )  # fmt: skip
+            raise Fault(document, None, "a number was read inexactly.", "Use polvet.jani.documents.load_document.")
         case _:
             raise Fault(
                 document, None, f"is {kind_of(document)}; an expression is expected.",

@@ -25,7 +25,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
-)  # fmt: skip
+)
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind
 

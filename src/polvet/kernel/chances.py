@@ -23,7 +23,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
-)  # fmt: skip
+)
 from polvet.model.network import Kind
 
 NODES = tuple(

@@ -38,7 +38,7 @@ from polvet.model.expressions import (
     conjuncts,
     disjuncts,
     names,
-)  # fmt: skip
+)
 from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, Update
 from polvet.model.tables import REWARD, TableMoves

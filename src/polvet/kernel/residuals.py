@@ -23,7 +23,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
-)  # fmt: skip
+)
 from polvet.model.network import Kind
 
 TERMS = tuple(
@@ -95,7 +95,7 @@ class Termwriter:
 
     def _term(
         self, name: str, *children: int, aux: int = 0, factors: list[int] | None = None, constant: int = 0
-    ) -> int:  # fmt: skip
+    ) -> int:
         return self.diagram.term(OP[name], aux, constant, list(children), factors or [])
 
     def _integer(self, value: int) -> int:

@@ -43,7 +43,7 @@ from polvet.model.properties import (
     StateFormula,
     StatePredicate,
     Until,
-)  # fmt: skip
+)
 from polvet.model.task import condition
 from polvet.policy.binding import Fitted
 

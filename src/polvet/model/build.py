@@ -35,7 +35,7 @@ from polvet.model.automata import (
     ModelType,
     Synchronisation,
     VariableDeclaration,
-)  # fmt: skip
+)
 from polvet.model.expressions import FALSE, TRUE, ArrayLiteral, Element, Expression, Name
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network

@@ -22,7 +22,7 @@ from polvet.model.expressions import (
     Unary,
     disjuncts,
     first_equality,
-)  # fmt: skip
+)
 
 Evaluator: TypeAlias = Callable[[Sequence[Value]], Any]
 MANY_CASES = 8

@@ -20,7 +20,7 @@ from polvet.model.expressions import (
     Select,
     Unary,
     literal,
-)  # fmt: skip
+)
 from polvet.numbers import LARGEST
 
 

@@ -29,7 +29,7 @@ from polvet.model.automata import (
     Model,
     ModelType,
     VariableDeclaration,
-)  # fmt: skip
+)
 from polvet.model.constants import bounds_of, evaluate_constants, fit
 from polvet.model.expressions import (
     FALSE,
@@ -44,7 +44,7 @@ from polvet.model.expressions import (
     disjunction,
     literal,
     negation,
-)  # fmt: skip
+)
 from polvet.model.kinds import kind_of
 from polvet.model.network import PROBABILITY_TOLERANCE, Branch, Joint, Kind, Network, NetworkEdge, Update, Variable
 from polvet.model.scope import Scope, Symbol

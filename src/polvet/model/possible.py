@@ -24,7 +24,7 @@ from polvet.model.expressions import (
     Name,
     RealLiteral,
     Unary,
-)  # fmt: skip
+)
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind
 

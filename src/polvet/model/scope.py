@@ -28,7 +28,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
-)  # fmt: skip
+)
 
 Symbol: TypeAlias = Expression | tuple["Symbol", ...]
 

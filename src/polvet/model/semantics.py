@@ -24,7 +24,6 @@ from polvet.model.tables import REWARD, STATE, TableMoves
 
 State: TypeAlias = tuple[Value, ...]
 T = TypeVar("T")
-MAX_INITIAL_RANGE = 10_000_000
 FEW_EDGES = 8
 """So many edges are simply asked one after the other."""
 

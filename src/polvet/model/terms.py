@@ -25,7 +25,7 @@ from polvet.model.expressions import (
     IntLiteral,
     RealLiteral,
     Unary,
-)  # fmt: skip
+)
 from polvet.model.infix import chained_operands, dump_expression, negative, parse_expression
 
 TERMS = Where("term")

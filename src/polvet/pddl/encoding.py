@@ -112,7 +112,7 @@ class Encoding:
 
     def outcomes(
         self, outcomes: Sequence[Outcome], known: Mapping[Atom, bool]
-    ) -> list[tuple[Fraction, tuple[tuple[str, Expression], ...]]]:  # fmt: skip
+    ) -> list[tuple[Fraction, tuple[tuple[str, Expression], ...]]]:
         """Return the assignments of each outcome where these atoms are known, with its probability; equal ones are one."""
         found: dict[tuple[tuple[str, Expression], ...], Fraction] = {}
         for outcome in outcomes:
@@ -146,7 +146,7 @@ class Encoding:
                 return IntLiteral(self.value[atom])
         options = [
             (self.expression(after), IntLiteral(self.value[atom])) for atom, after in values if after != syntax.FALSE
-        ]  # fmt: skip
+        ]
         named = [atom for atom, _ in values if known.get(atom) is not False]  # those that may have been true before
         # SOUND: where one of an exact group's was true, one of the options holds: the last one where no other does.
         none: Expression = options.pop()[1] if group.exact and options else IntLiteral(0)

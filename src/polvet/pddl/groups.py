@@ -190,7 +190,7 @@ class _Search:
 
     def _refined(
         self, candidate: Candidate, key: Key, known: dict[Atom, bool], outcome: Outcome
-    ) -> Iterator[Candidate]:  # fmt: skip
+    ) -> Iterator[Candidate]:
         """Yield the candidate with a further part: of an atom that the outcome makes false and that was true before it."""
         predicates = {part.predicate for part in candidate}
         for atom, after in outcome.values:

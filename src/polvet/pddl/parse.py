@@ -222,7 +222,7 @@ def _read_predicates(section: Group | None, words: Vocabulary, kind: str = "pred
 
 def _read_functions(
     section: Group | None, words: Vocabulary, predicates: Mapping[str, Predicate]
-) -> dict[str, Predicate]:  # fmt: skip
+) -> dict[str, Predicate]:
     """The numeric functions; `- number` may stand behind them."""
     if section is None:
         return {}

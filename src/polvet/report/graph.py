@@ -42,11 +42,6 @@ class Drawing:
         )
 
 
-def draw_graph(names: Sequence[str], initial: Sequence[int], arcs: Sequence[Arc], title: str) -> str:
-    """Return the drawing as a figure; colours come from the page's style."""
-    return in_figure(graph_drawing(names, initial, arcs), title)
-
-
 def in_figure(drawing: Drawing, title: str) -> str:
     """Return a drawing as a figure of a page."""
     return f'<figure class="graph scroll" tabindex="0" role="group" aria-label="{text(title)}">{drawing.svg(title)}</figure>'

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +27,7 @@ from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.compiled import Bound
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
+from polvet.safety.verdict import Verdict as Verdict
 from polvet.system import resident_bytes
 
 NO_RADIUS = 2**32 - 1
@@ -40,17 +40,6 @@ Preference = Callable[[State], str | None]
 
 Judged = list[tuple[str | None, bool]]
 """Labels of a state, each with whether all its outcomes are safe; None stands for the silent pseudo-action."""
-
-
-class Verdict(Enum):
-    """What is known about a state."""
-
-    SAFE = "safe"
-    UNSAFE = "unsafe"
-    UNKNOWN = "unknown"
-
-    def __bool__(self) -> bool:
-        raise TypeError("a verdict has three values: write `result.verdict is Verdict.SAFE`")
 
 
 @dataclass(frozen=True, slots=True)

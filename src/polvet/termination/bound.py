@@ -27,7 +27,7 @@ MAX_EXPONENT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class LongestRun:
     """The length of the longest run: `relation` with n^exponent, or exponential, or unknown for a reason."""
 
     relation: str  # "theta", "at-least", "exponential", "constant" or "unknown"
@@ -53,27 +53,27 @@ class _Exponents:
     variables: dict[int, int] = field(default_factory=dict)
 
 
-def longest_run(fmp: FiniteMemoryPolicy, *, budget: Budget = UNLIMITED) -> Bound:
+def longest_run(fmp: FiniteMemoryPolicy, *, budget: Budget = UNLIMITED) -> LongestRun:
     """Return the order of the longest run when every initial value is at most n."""
     reason = _why_not(fmp)
     if reason is not None:
-        return Bound("unknown", reason=reason)
+        return LongestRun("unknown", reason=reason)
     graph = normalise(fmp, budget=budget)
     if isinstance(find_ranking(graph, budget=budget), Cycle):
-        return Bound("unknown", reason="the policy does not terminate")
+        return LongestRun("unknown", reason="the policy does not terminate")
     parts = components_of(graph, range(len(graph.edges)))
     if sum(len(edges) for _, edges in parts) > MAX_EDGES:
-        return Bound("unknown", reason=f"more than {MAX_EDGES} edges on cycles")
+        return LongestRun("unknown", reason=f"more than {MAX_EDGES} edges on cycles")
     if not parts:
-        return Bound("constant", 0)
+        return LongestRun("constant", 0)
     best, grows = 0, False
     for _, edges in parts:
         outcome = _exponents(graph, edges, budget)
         if outcome is None:
-            return Bound("exponential")
+            return LongestRun("exponential")
         best = max(best, *outcome.transitions.values())
         grows = grows or any(exponent > 1 for exponent in outcome.variables.values())
-    return Bound("at-least" if grows and len(parts) > 1 else "theta", best)
+    return LongestRun("at-least" if grows and len(parts) > 1 else "theta", best)
 
 
 def _why_not(fmp: FiniteMemoryPolicy) -> str | None:

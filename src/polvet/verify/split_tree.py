@@ -155,7 +155,7 @@ class Search:
                 raise LimitReached(f"the split tree needs more than {MOST_BOXES} boxes")
             nodes = np.zeros((2, len(lower)), dtype=np.int64)
             nodes[0] = Reason.ROWS
-            lower, upper, kept = contracted(self.question, lower.copy(), upper.copy(), obligation.rows)
+            lower, upper, kept = contracted(self.question, lower, upper, obligation.rows)
             what, value = part.decide(lower, upper)
             nodes[:, kept] = what, value
             self.nodes.append(nodes)

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, ClassVar
 
 from polvet.errors import Limit
 from polvet.model.expressions import Expression
 from polvet.model.semantics import State
 from polvet.policy.runs import Run
-
-
-class Verdict(Enum):
-    """The three answers; deliberately no bool."""
-
-    SAFE, UNSAFE, UNKNOWN = "safe", "unsafe", "unknown"
-
-    def __bool__(self) -> bool:
-        raise TypeError("a verdict has three values: write `result.verdict is Verdict.SAFE`")
+from polvet.safety.verdict import Verdict as Verdict
 
 
 @dataclass(frozen=True, slots=True)

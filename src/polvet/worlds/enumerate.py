@@ -108,9 +108,7 @@ class _Enumeration:
                 "`state` names other features in other states.", self.where, "Return the same names for all."
             )
         features = {name: tuple(one[name] for one in self.decoded) for name in names}
-        return Enumerated(
-            tuple(self.numbers), features, starts, self.rows, self.rewarded, self.state_of, self.where
-        )  # fmt: skip
+        return Enumerated(tuple(self.numbers), features, starts, self.rows, self.rewarded, self.state_of, self.where)
 
     def _starts(self, seeds: Sequence[int] | None) -> tuple[int, ...]:
         found: dict[int, None] = {}
