@@ -1,8 +1,9 @@
 """Competent teachers for the rows of Table 2 of the paper on safety debugging, and its own recipe to learn from them.
 
 The paper's teachers are networks that are not public. These reach the goal where the model lets them: on dry lines a driver who
-speeds up to 2 and brakes in time; on ice one who stops at every place, so that nothing lost is passed by; for Beluga a packer
-who puts all on one rack and does not count the moves (it reaches the goal about as often as the paper's policies); elsewhere those of `teachers.py`.
+speeds up to 2 and brakes in time; on ice one who stops at every place, so that nothing lost is passed by; for Beluga a packer who
+puts all on one rack and does not count the moves (it reaches the goal about as often as the paper's policies); elsewhere those
+of `teachers.py`.
 Recipe  1,000 runs of the teacher from random starts, without noise; 20 rounds of depth 5, learning rate 0.4 (XGBoost)
 """
 
