@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import shutil
-import statistics
 import subprocess
 import sys
 import time
@@ -26,17 +24,14 @@ from math import factorial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fault_fractions import Curve, curves, fractions, parts_table
 from benchmarks.published import TABLE
 from benchmarks.teachers import Row, policy_of, rows
-from polvet.budget import Budget
-from polvet.debug.evaluate import evaluate, evaluation_starts
-from polvet.policy.binding import fit, load_fitted
-from polvet.policy.compiled import bind_policy, compile_policy
+from polvet.policy.binding import load_fitted
 from polvet.records.fault_files import read_faults
-from polvet.repair.library import repair_checked
+from polvet.repair.repair import Options
 from polvet.sources import load_task
 
-PARTS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 RESULTS = Path(__file__).parent / "results"
 VARIANTS: dict[str, tuple[str, ...]] = {
     "default": (),
@@ -45,6 +40,8 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "milp": ("--method", "milp"),
 }
 
+EVALUATED = 10_000
+"""Start states that are evaluated on where the task has so many; rows with fewer have no undecided ones."""
 STARTS = {"Beluga (8 Jigs)": 300}
 """Start states to debug and to evaluate on, where not 10,000: deciding the states of one order of arrival takes a third of a second."""
 
@@ -147,16 +144,25 @@ def table(found: dict[str, Any]) -> str:
     """Return the figures as Markdown, the paper's beside ours."""
     names = [row.name for row in rows() if row.name in found]
     good = [name for name in names if meets(name, found[name].get("default", {}))]
+    defaults = {
+        name: found[name]["default"] for name in names if "error" not in found[name].get("default", {"error": ""})
+    }
+    harmless = [name for name, one in defaults.items() if one["unsafe_before"] == 0]
+    aimless = [name for name, one in defaults.items() if one["goal_before"] < 5]
+    telling = set(names) - set(harmless) - set(aimless)
     head = (
         "# The debugging loop on the rows of Table 2\n\n"
         "Policies are trained here (`benchmarks/teachers.py`), so figures differ from the paper's; its figures stand in brackets. "
         "%Unsafe and %Goal on starts that were not debugged on, where the task has 20,000. `open`: evaluation starts that "
         "neither a run shows unsafe nor a search within its limits safe (none where the outcome is *safe*: a proof covers all "
-        "starts). `met`: %Unsafe after is at most 1 or the paper's, or "
+        "starts). `met`: %Unsafe after, open starts counted as unsafe, is at most 1 or the paper's, or "
         "from some start no policy is safe; and %Goal fell by at most one point.\n\n"
-        f"Met on {len(good)} of {len(names)} rows.\n\n"
+        "The input policies are learnt carelessly (20 runs of the teacher, a third of the actions by chance, 10 rounds), not by the "
+        "paper's recipe: that is [another table](table-two.md). "
+        f"{len(harmless)} rows start at 0% unsafe, so that nothing is shown by them; {len(aimless)} start below 5% of the goal.\n\n"
+        f"Met on {len(good)} of {len(names)} rows; on {len(telling & set(good))} of the {len(telling)} that are neither.\n\n"
         "| benchmark | %Unsafe before | after | open | %Goal before | after | faults at first | in all | repairs | trees added "
-        "| longest repair s | outcome | s | met |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n"
+        "| longest repair s | outcome | s | met | |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|---|\n"
     )
     lines = [_line(name, found[name]["default"], name in good) for name in names if "default" in found[name]]
     return head + "\n".join(lines) + "\n" + _free(names, found) + _variants(names, found) + _parts()
@@ -193,30 +199,41 @@ def _parts() -> str:
         "\n## Parts of the faults\n",
         "The input policy, repaired once with a part of the faults that its campaign found (the paper's Fig. 2): %Unsafe / %Goal on 1,000 "
         "starts.\n",
-        "| benchmark | " + " | ".join(f"{part:.0%}" for part in PARTS) + " |",
-        "|---|" + "---|" * len(PARTS),
+        *parts_table(json.loads(file.read_text())),
     ]
-    for name, curve in json.loads(file.read_text()).items():
-        lines.append(f"| {name} | " + " | ".join(f"{one['unsafe']:.2f} / {one['goal']:.1f}" for one in curve) + " |")
     return "\n".join([*lines, "\n![%Unsafe and %Goal over the part of the faults](debugging-fractions.svg)\n"])
 
 
+def is_proved(one: dict[str, Any]) -> bool:
+    """Whether a proof covers all start states."""
+    return one["outcome"] in ("safe", "safe, goal lost")
+
+
 def meets(name: str, one: dict[str, Any]) -> bool:
-    """Whether the row is as good as asked: hardly unsafe, or no policy is safe; and about as often at the goal."""
+    """Whether the row is as good as asked: hardly unsafe, or no policy is safe; and about as often at the goal.
+
+    A start that is not decided counts as unsafe, unless a proof covers it.
+    """
     if one.get("unsafe_after") is None:
         return False
     paper = TABLE[name].unsafe_after
-    safe = (
-        one["outcome"] == "stopped" or bool(one.get("unsafe_starts")) or one["unsafe_after"] <= max(1.0, paper or 0.0)
-    )
+    undecided = 0.0 if is_proved(one) else 100 * one["undecided_after"] / EVALUATED
+    hardly = one["unsafe_after"] + undecided <= max(1.0, paper or 0.0)
+    safe = one["outcome"] == "stopped" or bool(one.get("unsafe_starts")) or hardly
     return bool(safe and one["goal_after"] >= one["goal_before"] - 1.0)
+
+
+def remark(one: dict[str, Any]) -> str:
+    """Return what makes the row say less than it seems to."""
+    said = ["starts at 0% unsafe"] if one["unsafe_before"] == 0 else []
+    return "; ".join([*said, *(["starts below 5% of the goal"] if one["goal_before"] < 5 else [])])
 
 
 def _line(name: str, one: dict[str, Any], good: bool) -> str:
     if "error" in one:
-        return f"| {name} | error: {one['error'][:80]} |||||||||||||"
+        return f"| {name} | error: {one['error'][:80]} ||||||||||||||"
     paper = TABLE[name]
-    proved = one["outcome"] in ("safe", "safe, goal lost")
+    proved = is_proved(one)
     fence = " with a fence" if one.get("fenced") else ""
     shown = f"{name}, {STARTS[name]} starts" if name in STARTS else name
     cells = [
@@ -225,7 +242,7 @@ def _line(name: str, one: dict[str, Any], good: bool) -> str:
         _beside(one["goal_before"], paper.goal), _beside(one["goal_after"], paper.goal_after),
         f"{one['faults_at_first'] or 0:,}", f"{one['faults']:,} ({paper.faults:,})", str(one["repairs"]),
         f"{one['trees_added']} ({paper.trees_added})", f"{one['longest_repair_seconds']:.1f}",
-        f"{one['outcome']}{fence} ({paper.outcome})", f"{one['seconds']:.0f}", "yes" if good else "no",
+        f"{one['outcome']}{fence} ({paper.outcome})", f"{one['seconds']:.0f}", "yes" if good else "no", remark(one),
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 
@@ -266,69 +283,15 @@ def _percent(value: float | None) -> str:
 
 def write_fractions(chosen: list[Row], folder: Path) -> None:
     """Repair input policies with parts of their campaigns' faults; write figures and a picture."""
-    found = {
-        row.name: fractions(row, folder) for row in chosen if (folder / f"{row.slug}-default" / "faults.json").exists()
-    }
+    found: dict[str, Curve] = {}
+    for row in chosen:
+        file = folder / f"{row.slug}-default" / "faults.json"
+        if file.exists():
+            task, policy = policy_of(row, folder)
+            fitted = load_fitted(load_task(task), policy)
+            found[row.name] = fractions(fitted, read_faults(fitted.task, file).faults, Options())
     (RESULTS / "debugging-fractions.json").write_text(json.dumps(found, indent=1) + "\n")
     (RESULTS / "debugging-fractions.svg").write_text(curves(found))
-
-
-def fractions(row: Row, folder: Path) -> list[dict[str, float]]:
-    """Return %Unsafe, %Goal and seconds of one repair of the input policy, for each part of the faults."""
-    task, policy = policy_of(row, folder)
-    fitted = load_fitted(load_task(task), policy)
-    bound = compile_policy(fitted)
-    faults = list(read_faults(fitted.task, folder / f"{row.slug}-default" / "faults.json").faults)
-    random.Random(0).shuffle(faults)
-    starts = evaluation_starts(fitted.task, 1_000, 1)
-    found = []
-    for part in PARTS:
-        used = faults[: round(part * len(faults))]
-        begun = time.process_time()
-        repaired = repair_checked(fitted, used, compiled=bound.compiled)[0].policy if used else fitted.policy
-        spent = time.process_time() - begun
-        judged = evaluate(
-            bind_policy(fit(fitted.task, repaired), bound.compiled),
-            starts,
-            runs=10,
-            budget=Budget(30.0, 8_000, 2_000_000),
-        )
-        found.append(
-            {
-                "part": part,
-                "faults": len(used),
-                "unsafe": 100 * judged.unsafe,
-                "goal": 100 * judged.goal,
-                "seconds": spent,
-            }
-        )
-        print(row.name, json.dumps(found[-1]), flush=True)
-    return found
-
-
-def curves(found: dict[str, list[dict[str, float]]]) -> str:
-    """Return %Unsafe and %Goal over the part of the faults that is repaired: all rows thin, their mean thick."""
-    size, gap = 260, 70
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * (size + gap) + 20}" height="{size + 90}" '
-             'font-family="sans-serif" font-size="11">']  # fmt: skip
-    for number, (key, title) in enumerate((("unsafe", "%Unsafe"), ("goal", "%Goal"))):
-        left, top = gap + number * (size + gap), 30
-        parts.append(f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="#888"/>')
-        parts.append(f'<text x="{left}" y="{top - 8}">{title} after one repair</text>')
-        parts.append(f'<text x="{left + 60}" y="{top + size + 34}">part of the faults repaired</text>')
-        for tick in (0, 25, 50, 75, 100):
-            parts.append(f'<text x="{left + size * tick / 100 - 8:.0f}" y="{top + size + 16}">{tick}%</text>')
-            parts.append(f'<text x="{left - 28}" y="{top + size * (1 - tick / 100) + 4:.0f}">{tick}</text>')
-
-        def line(points: list[tuple[float, float]], style: str, name: str, left: int = left, top: int = top) -> str:
-            at = " ".join(f"{left + size * x:.1f},{top + size * (1 - y / 100):.1f}" for x, y in points)
-            return f'<polyline points="{at}" fill="none" {style}><title>{name}</title></polyline>'
-
-        for name, curve in found.items():
-            parts.append(line([(one["part"], one[key]) for one in curve], 'stroke="#9ecae1"', name))
-        mean = [(part, statistics.fmean(curve[k][key] for curve in found.values())) for k, part in enumerate(PARTS)]
-        parts.append(line(mean, 'stroke="#08519c" stroke-width="3"', "mean"))
-    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ Worlds    random ones of 25 states with 5 starts, all of them safe for some poli
           best safe policy is known: the safe region and the maximal reachability in it are computed here, by plain iteration.
           Policies: LightGBM, fitted to an expert who knows the way to the goal, looks at no danger, and errs now and then. They are
           debugged as they are (`after`), and with `--kind goal` (`goal`)
-Beside    `--before PYTHON`: the same by an earlier version, whose interpreter is named; all versions work beside each other
+Beside    `--before PYTHON`: the same by an earlier version, whose interpreter is named; all versions work beside each other. Without
+          it, what stands in the results file about the same worlds is kept
 Resources `resource-gathering` of the Quantitative Verification Benchmark Set, a PRISM model: gold and gems without being attacked
     python -m benchmarks.usefulness [--worlds 200] [--before PYTHON] [-o benchmarks/results/usefulness.json]
 """
@@ -180,8 +181,8 @@ def judged(world: World, place: Path, name: str) -> dict[str, Any]:
     return {**told, "goal_percent": 100 * goal, "safe": safe, "near": safe and 100 * goal >= world["best"] - NEAR}
 
 
-def random_worlds(count: int, before: Path | None) -> dict[str, Any]:
-    """Return what became of so many worlds, by this version and an earlier one."""
+def random_worlds(count: int, before: Path | None, known: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Return what became of so many worlds, by this version and an earlier one; what that did is kept where it is known, by seed."""
     runs = {
         "after": Path(sys.executable),
         "goal": Path(sys.executable),
@@ -208,9 +209,11 @@ def random_worlds(count: int, before: Path | None) -> dict[str, Any]:
                     "seed": world["seed"],
                     "best": round(world["best"], 4),
                     **{run: judged(world, place, run) for run in runs},
+                    **({"before": known[world["seed"]]} if before is None and world["seed"] in known else {}),
                 }
             )
-    return {"worlds": count, "summary": {run: summary(rows, run) for run in runs}, "rows": rows}
+    told = [run for run in ("after", "goal", "before") if all(run in row for row in rows)]
+    return {"worlds": count, "summary": {run: summary(rows, run) for run in told}, "rows": rows}
 
 
 def summary(rows: list[dict[str, Any]], run: str) -> dict[str, Any]:
@@ -280,7 +283,9 @@ def main() -> None:
     if options.work is not None:
         work(options.work, options.name)
         return
-    found = {"resources": resources(), "random": random_worlds(options.worlds, options.before)}
+    old = json.loads(options.output.read_text(encoding="utf-8"))["random"]["rows"] if options.output.exists() else []
+    known = {row["seed"]: row["before"] for row in old if "before" in row}
+    found = {"resources": resources(), "random": random_worlds(options.worlds, options.before, known)}
     options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found["resources"], indent=1))
     print(json.dumps(found["random"]["summary"], indent=1))

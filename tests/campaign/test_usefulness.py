@@ -205,12 +205,18 @@ def test_the_budget_is_counted_from_the_best_policy_so_far():
 
 
 def test_a_floor_counts_goal_reaching_runs_before_their_length():
-    floor = Floor(0.9, 10.0)
+    floor = Floor(GoalRate(0.95, 10.0), 0.05)
     assert floor.is_kept(GoalRate(0.9, 12.5))
     assert not floor.is_kept(GoalRate(0.89, 5.0))
-    assert not floor.is_kept(GoalRate(1.0, 12.6))
-    assert Floor(0.0, None).is_kept(GoalRate(0.0, None))
-    ranked = [GoalRate(0.95, 11.0), GoalRate(0.95, 40.0), GoalRate(1.0, 50.0), GoalRate(0.8, 1.0)]
+    assert not floor.is_kept(GoalRate(0.95, 12.6))
+    assert Floor(GoalRate(0.0, None), 0.0).is_kept(GoalRate(0.0, None))
+    ranked = [GoalRate(0.95, 11.0), GoalRate(0.95, 40.0), GoalRate(0.96, 50.0), GoalRate(0.8, 1.0)]
+    assert sorted(reversed(ranked), key=floor.cost) == ranked
+
+
+def test_many_more_runs_that_reach_the_goal_are_worth_longer_ones():
+    floor = Floor(GoalRate(0.2, 2.0), 0.005)
+    ranked = [GoalRate(1.0, 9.0), GoalRate(1.0, 12.0), GoalRate(0.3, 5.0), GoalRate(0.1, 1.0)]
     assert sorted(reversed(ranked), key=floor.cost) == ranked
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -51,6 +52,23 @@ def test_every_fault_is_fixed_in_the_policys_own_arithmetic(seed, kind, count, m
     assert len(made.fixed) + len(made.left) == len(faults)
     assert not made.left
     assert all(is_fixed(made.policy, fault, mode) for fault in faults)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), KINDS, st.integers(1, 8), st.sampled_from(["leaves", "milp", "tree", "penalty"]))
+def test_a_state_with_several_faulty_actions_takes_none_of_them(seed, kind, count, method):
+    rng = np.random.default_rng(seed)
+    fitted = fit(TASK, random_ensemble(rng, kind))
+    first = random_faults(rng, fitted, count)
+    more = [
+        replace(fault, action=other)
+        for fault in first
+        for other in applicable(fault.state)
+        if other in fitted.policy.outputs and other not in (fault.action, *fault.safe_actions)
+    ]
+    made = repair(fitted, [*first, *more], Options(method=method, mode="avoid"))
+    assert not made.left
+    assert all(is_fixed(made.policy, fault, "avoid") for fault in [*first, *more])
 
 
 @settings(deadline=None, max_examples=25)

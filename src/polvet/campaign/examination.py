@@ -107,6 +107,7 @@ class Examination(Ground):
         search = Search(settings.seed + iteration, settings.fuzz_runs, settings.max_steps, threads=self.threads)
         fuzzed = find_unsafe_runs(bound, self.packed, search, budget=self._left())
         self._refuse_cut(fuzzed.limit)
+        fuzzing = spent()
         analysis = find_faults(bound, self.decider, fuzzed.runs, budget=self._left(VERIFIED * settings.max_states))
         self._refuse_cut(analysis.limit)
         shown = self._shown(analysis, fuzzed.runs)
@@ -160,6 +161,7 @@ class Examination(Ground):
             faults_so_far=len(self.faults) + len(new),
             policy_sha256=bound.fitted.sha256,
             unsafe_start_proof=unproved,
+            fuzz_seconds=round(fuzzing, 3),
             **told(checked),
         )
         return figures, files

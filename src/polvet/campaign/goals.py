@@ -32,6 +32,8 @@ LENGTH_RUNS = 100
 """Of each start, for the mean length of runs where their share is computed."""
 LONGER = 1.25
 """Runs may take so many times the steps that they took before other repairs are tried."""
+WORTH = 0.05
+"""So many more runs that reach the goal are worth longer ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +46,28 @@ class GoalRate:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a repaired policy should keep: a share of goal-reaching runs, and their mean length."""
+    """What a repaired policy should keep of the best one so far: a share of goal-reaching runs, about, and their mean length."""
 
-    share: float
-    length: float | None
+    best: GoalRate
+    slack: float
+
+    @property
+    def share(self) -> float:
+        """Return the share of goal-reaching runs below which some are lost."""
+        return self.best.share - self.slack
 
     def is_kept(self, reached: GoalRate) -> bool:
         """Whether nothing that is allowed to be lost is lost."""
         return reached.share >= self.share and not self._excess(reached)
 
-    def cost(self, reached: GoalRate) -> tuple[float, float, float]:
-        """Return what is lost, the least first: runs that reach the goal count before their length."""
-        return max(0.0, self.share - reached.share), self._excess(reached), -reached.share
+    def cost(self, reached: GoalRate) -> tuple[float, int, float, float]:
+        """Return what is lost, the least first: the share of runs that reach the goal, in steps that count, before their length."""
+        lost = max(0.0, self.share - reached.share)
+        return lost, -round(reached.share / WORTH), self._excess(reached), -reached.share
 
     def _excess(self, reached: GoalRate) -> float:
-        if self.length is None or reached.length is None or reached.length <= LONGER * self.length:
+        length = self.best.length
+        if length is None or reached.length is None or reached.length <= LONGER * length:
             return 0.0
         return reached.length
 

@@ -10,7 +10,7 @@ from polvet.budget import Budget
 from polvet.campaign.record import F, SizeFigures
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
-from polvet.debug.evaluate import StartSample, evaluation_starts
+from polvet.debug.evaluate import disjoint_starts
 from polvet.errors import LimitReached
 from polvet.kernel.compiled import Words
 from polvet.model.semantics import State
@@ -31,7 +31,7 @@ class Ground:
         self.task, self.store, self.settings, self.budget, self.threads = task, store, settings, budget, threads
         self.decider = Decider(task, threads=threads)
         self.faults: dict[tuple[State, str], Fault] = {}
-        self.debugging, self.evaluation = self._starts()
+        self.debugging, self.evaluation = disjoint_starts(task, settings.starts, settings.seed, budget=budget)
         self.packed: Words = self.decider.compiled.pack(self.debugging.states)
 
     def load(self, policy: Path) -> Bound:
@@ -47,15 +47,6 @@ class Ground:
             starts_total=self.debugging.total,
             start_method=self.debugging.method,
         )
-
-    def _starts(self) -> tuple[StartSample, StartSample]:
-        """Disjoint starts to debug and to evaluate on; where the task has too few, all of them for both."""
-        wanted, seed = self.settings.starts, self.settings.seed
-        debugging = evaluation_starts(self.task, wanted, seed, budget=self.budget)
-        if debugging.complete or (debugging.total is not None and debugging.total < 2 * wanted):
-            every = evaluation_starts(self.task, 2 * wanted, seed, budget=self.budget)
-            return every, every
-        return debugging, evaluation_starts(self.task, wanted, seed + 1, exclude=debugging.states, budget=self.budget)
 
     def _new(self, faults: Sequence[Fault]) -> list[Fault]:
         return [fault for fault in faults if (fault.state, fault.action) not in self.faults]

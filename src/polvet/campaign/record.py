@@ -76,6 +76,7 @@ class SearchFigures:
     unsafe_start_proof: str | None = None  # why there is no proof about a start from which no policy is safe
     checked: bool | None = None  # whether the checker accepted the certificate; None: there is none
     not_checked: str | None = None  # why it was not asked
+    fuzz_seconds: float | None = later()  # of the step's seconds, those until the unsafe runs were there
 
 
 @dataclass(frozen=True, slots=True)

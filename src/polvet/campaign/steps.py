@@ -18,7 +18,7 @@ from polvet.campaign.examination import Examination
 from polvet.campaign.goals import Floor, GoalRate, Goals, find_goals, lost_states, reach_goal
 from polvet.campaign.ground import Done
 from polvet.campaign.policies import files_of, place_of, policy_stem
-from polvet.campaign.record import EVALUATE, REPAIR, STRENGTHEN, FenceFigures, RepairFigures
+from polvet.campaign.record import EVALUATE, POSSIBLE, REPAIR, STRENGTHEN, FenceFigures, RepairFigures
 from polvet.campaign.strengthen import strengthen
 from polvet.choices import AUTO
 from polvet.debug.prospects import RUNS, prefer_goal
@@ -92,17 +92,26 @@ class Steps(Examination):
     """The steps on the policies of one campaign."""
 
     def repair(self, iteration: int, bound: Bound, first: Path) -> Done[RepairFigures]:
-        """Make a policy that fixes all faults so far; where it loses too much of what was reached, others are tried."""
+        """Make a policy that fixes all faults so far; where it loses what was reached, or more is possible, others are tried."""
         goals = self._goals(iteration, bound)
         keep = self._kept(bound, goals)
         candidates: list[Candidate] = []
         for one in self._candidates(bound, goals, keep, self._to_fix()):
             candidates.append(one)
-            if goals.floor.is_kept(one.reached) and not one.repair.left:
+            enough = [good for good in candidates if goals.floor.is_kept(good.reached) and not good.repair.left]
+            if enough and (len(candidates) > 1 or not self._is_below_possible(one.reached)):
                 break
         best = min(candidates, key=lambda one: (len(one.repair.left), goals.floor.cost(one.reached)))
         figures = self._repair_figures(best, len(candidates), len(keep), goals)
         return figures, self._save(f"repair-{iteration}", iteration, bound, best.repair, first)
+
+    def _is_below_possible(self, reached: GoalRate) -> bool:
+        """Whether some safe policy is known to reach the goal more often: then a plan for it is worth a try."""
+        possible = self.store.find(0, POSSIBLE)
+        if possible is None or self.settings.mode != "safe":
+            return False
+        best = possible.figures.goal_percent_possible
+        return best is not None and 100 * reached.share < best - self.settings.max_goal_loss
 
     def _to_fix(self) -> list[Fault]:
         """The faults that a repair is given."""
@@ -135,25 +144,26 @@ class Steps(Examination):
         """Repairs to choose from, until one is good enough: first those that change little, then those that reach the goal."""
         chosen = self.settings.method
         wanted = self._wanted(bound, faults, goals.runs)
-        for _ in range(REPAIR_ROUNDS):
+        planned: list[Fault] | None = None
+        for number in range(REPAIR_ROUNDS):
             one = self._candidate(bound, wanted, keep, chosen, goals)
             yield one
-            lost = _lost(bound, one.after, goals, keep)
+            if number == 0 and (planned := self._planned(bound, faults)) is not None:
+                yield self._candidate(bound, planned, keep, chosen, goals)
+            lost = _lost(bound, one.after, goals, keep)[: self.settings.keep]
             # The repaired policy goes on where the present one fails: it knows better which safe action leads to the goal.
             again = self._wanted(one.after, faults, goals.runs)
             if not lost and again == wanted:
                 break
-            keep += lost[: self.settings.keep]
+            keep += lost
             wanted = again
         policy = bound.fitted.policy
         fixed_shape = getattr(policy, "archive", None) is not None
         others = OTHERS.get(type(policy), ()) if chosen == "auto" and not fixed_shape else ()
         for method in others:
             yield self._candidate(bound, wanted, keep, method, goals)
-        planned = self._planned(bound, faults)
-        if planned is not None:
-            for method in (chosen, *others):
-                yield self._candidate(bound, planned, keep, method, goals)
+        for method in others if planned is not None else ():
+            yield self._candidate(bound, planned, keep, method, goals)
         if chosen == "auto" and (fenced := self._fenced(bound, faults)) is not None:
             yield self._tried(bound, fenced, goals)
 
@@ -243,7 +253,7 @@ class Steps(Examination):
         before = find_goals(bound, sample, without=faulty, runs=runs, budget=self._left(), **self._chance())
         best = max([before.reached, *self._reached_before(iteration)], key=lambda one: (one.share, -(one.length or 0)))
         # Half of the allowed loss, as the runs are a sample.
-        return GoalRuns(before, runs, Floor(best.share - self.settings.max_goal_loss / 200, best.length))
+        return GoalRuns(before, runs, Floor(best, self.settings.max_goal_loss / 200))
 
     def _reached_before(self, iteration: int) -> list[GoalRate]:
         """How the policies of earlier iterations reached the goal, as their repairs noted it."""

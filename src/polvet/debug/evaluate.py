@@ -111,6 +111,17 @@ def evaluation_starts(
     return StartSample(tuple(kept), False, starts.count, f"uniform ({starts.method})")
 
 
+def disjoint_starts(
+    task: Task, wanted: int, seed: int, *, budget: Budget = UNLIMITED
+) -> tuple[StartSample, StartSample]:
+    """Return start states to debug on and as many others to evaluate on; where the task has too few, all of them for both."""
+    debugging = evaluation_starts(task, wanted, seed, budget=budget)
+    if debugging.complete or (debugging.total is not None and debugging.total < 2 * wanted):
+        every = evaluation_starts(task, 2 * wanted, seed, budget=budget)
+        return every, every
+    return debugging, evaluation_starts(task, wanted, seed + 1, exclude=debugging.states, budget=budget)
+
+
 def evaluate(
     bound: Bound,
     starts: StartSample,

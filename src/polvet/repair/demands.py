@@ -123,6 +123,9 @@ def fault_demands(known: Applicability, faults: Sequence[Fault], mode: Mode, mar
     targets, rivals = np.zeros_like(applicable), np.zeros_like(applicable)
     names = list(fitted.policy.outputs)
     place = {name: k for k, name in enumerate(names)}
+    avoided: dict[State, set[int]] = {}
+    for fault in faults:
+        avoided.setdefault(fault.state, set()).update(place[name] for name in (fault.action,) if name in place)
     for k, fault in enumerate(faults):
         bad = place.get(fault.action)
         if bad is None:
@@ -138,6 +141,13 @@ def fault_demands(known: Applicability, faults: Sequence[Fault], mode: Mode, mar
         else:
             targets[k] = applicable[k]
             targets[k, bad] = False
+            # What leads here must be none of the state's faulty actions: one of them must not be the way out of another.
+            others = [
+                action for action in range(len(names)) if targets[k, action] and action not in avoided[fault.state]
+            ]
+            if others:
+                targets[k] = False
+                targets[k, others] = True
             rivals[k] = ~applicable[k]
             rivals[k, bad] = True
     allowed = applicable if fitted.filtered else np.ones_like(applicable)

@@ -79,6 +79,7 @@ def repair_leaves(request: Request, *, exact: bool = False, only_tree: bool = Fa
         if best is repair and repair.changed <= request.most_changed and repair.fixed.sum() == task.possible:
             break
     if best is None:
+        request.budget.check()
         raise AssertionError("leaves of their own repair every fault that can be repaired")
     return best
 

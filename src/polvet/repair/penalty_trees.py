@@ -21,24 +21,28 @@ from polvet.repair.new_trees import moving_outputs, penalty, point_shape, round_
 def add_penalty_trees(
     ensemble: TreeEnsemble, demands: Demands, bad: Sequence[int], mode: Mode, integers: Sequence[bool]
 ) -> TreeEnsemble:
-    """Return the ensemble with a penalty tree for every row whose demand is not met; `bad` are the faulty actions."""
+    """Return the ensemble with a penalty tree for every row with a demand that is not met; `bad` are the faulty actions."""
     amount = penalty(ensemble)
     movable = moving_outputs(ensemble)
     scores = ensemble.scores(demands.rows).astype(np.float64)
     best = np.where(demands.targets, scores, -np.inf).argmax(axis=1)
     met = demands.met_by(ensemble)
-    seen: set[bytes] = set()
+    wrong = {row.tobytes() for row in demands.rows[~met]}
+    seen: set[tuple[bytes, int | None]] = set()
     added: list[Tree] = []
     rounds = ensemble.in_rounds or any(tree.output == VECTOR for tree in ensemble.trees)
     for k in range(len(demands)):
-        key = demands.rows[k].tobytes()
-        if met[k] or key in seen or not demands.targets[k].any():
+        row = demands.rows[k].tobytes()
+        if row not in wrong or not demands.targets[k].any():
             continue
-        seen.add(key)
         rewarded = (
             mode == "safe" or demands.rivals[k].sum() > 1
         )  # raw choice: labels that are not applicable are rivals
         output, value = (int(best[k]), -amount) if rewarded else (int(bad[k]), amount)
+        # Every faulty action of a state is penalised, its choice or not: it must not become the choice.
+        if (key := (row, None if rewarded else output)) in seen:
+            continue
+        seen.add(key)
         if output not in movable:  # a constant score: the other one moves
             output, value = 1 - output, -value
         shape, leaves = point_shape(demands.rows[k : k + 1], integers, ensemble.comparison)

@@ -1,0 +1,119 @@
+"""Competent teachers for the rows of Table 2 of the paper on safety debugging, and its own recipe to learn from them.
+
+The paper's teachers are networks that are not public. These reach the goal where the model lets them: on dry lines a driver who
+speeds up to 2 and brakes in time; on ice one who stops at every place, so that nothing lost is passed by; for Beluga a packer who
+puts all on one rack and does not count the moves (it reaches the goal about as often as the paper's policies); elsewhere those
+of `teachers.py`.
+Recipe  1,000 runs of the teacher from random starts, without noise; 20 rounds of depth 5, learning rate 0.4 (XGBoost)
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.teachers import Row, Rule, line_rules
+
+
+def max_steps(row: Row) -> int:
+    """Return how long runs may be: control goes on for a given time, the others are done in fewer steps."""
+    return 1_200 if "tau" in "".join(row.domain) else 300
+
+
+def fast_rules(places: int, *, two_way: bool) -> tuple[Rule, ...]:
+    """Drive at speed 2 where the next stop leaves room for it, and brake in time; drive back as the careful driver does."""
+    end = places - 1
+
+    def free(first: int, count: int) -> str:
+        """At these places from the truck's on there is no package, and the end is not among them."""
+        at = [
+            f"(truck_0 == {i} && " + " && ".join(f"location_load_{i + first + k} == 0" for k in range(count)) + ")"
+            for i in range(end - first - count + 1)
+        ]
+        return " || ".join(at) or "false"
+
+    careful = line_rules(places, two_way=two_way, park=False)
+    backward = [
+        rule for rule in careful if "-1" in rule["when"] or "-2" in rule["when"] or rule["action"] == "dec_truck_0"
+    ]
+    standing = [rule for rule in careful if rule["when"].startswith("truck_vel_0 == 0")]
+    driving_back = [
+        rule for rule in backward if rule["when"].startswith("truck_vel_0 <= -2") or "== -1" in rule["when"]
+    ]
+    return (
+        *driving_back,
+        *standing,
+        {"when": "truck_vel_0 >= 3", "action": "dec_truck_0"},
+        {"when": f"truck_vel_0 == 2 && ({free(2, 3)})", "action": "move_truck_0"},
+        {"when": "truck_vel_0 == 2", "action": "dec_truck_0"},
+        {"when": f"truck_vel_0 == 1 && ({free(1, 3)})", "action": "acc_truck_0"},
+        {"when": f"truck_vel_0 == 1 && ({free(1, 1)})", "action": "move_truck_0"},
+        {"when": "true", "action": "dec_truck_0"},
+    )
+
+
+def stopping_rules(places: int, *, two_way: bool, park: bool) -> tuple[Rule, ...]:
+    """Stop at every place on the way to the end."""
+    careful = line_rules(places, two_way=two_way, park=park)
+    before = careful[: next(k for k, rule in enumerate(careful) if rule["when"].startswith("truck_vel_0 >= 2"))]
+    return (*before, {"when": "true", "action": "dec_truck_0"})
+
+
+def beluga_rules(jigs: int) -> tuple[Rule, ...]:
+    """Queue everything on one rack; what is asked for is taken from either end, what lies before it goes to the back."""
+
+    def for_some(test: str) -> str:
+        return " || ".join(f"({test.format(j=j)})" for j in range(jigs))
+
+    asked_on_truck = for_some(f"next_jig == {{j}} && jig_{{j}} == {jigs + 3}")
+    return (
+        {"when": f"empty_truck == 0 && ({asked_on_truck})", "action": "send_to_factory"},
+        {"when": "empty_truck == 0 && empty_trailer_0 == 1", "action": "unload_truck_0"},
+        {"when": "empty_trailer_0 == 0", "action": "push_back_rack_0"},
+        {"when": for_some("next_jig == {j} && front_rack_0 == {j}"), "action": "pop_front_rack_0"},
+        {"when": for_some("next_jig == {j} && back_rack_0 == {j}"), "action": "pop_back_rack_0"},
+        {"when": for_some(f"next_jig == {{j}} && jig_{{j}} == {jigs}"), "action": "pop_front_rack_0"},
+        {"when": "true", "action": "unload_beluga_0"},
+    )
+
+
+def teacher_of(row: Row) -> tuple[Rule, ...] | str:
+    """Return the row's teacher: rules, or what `polvet train --teacher` understands."""
+    kind, options = row.domain[0], dict(option.split("=") for option in row.domain[1:])
+    match kind:
+        case "beluga":
+            return beluga_rules(int(options["jigs"]))
+        case "one-way-line" | "two-way-line":
+            places, two_way = int(options["p"]), kind == "two-way-line"
+            if "icy" in options:
+                return stopping_rules(places, two_way=two_way, park="park" in options)
+            return fast_rules(places, two_way=two_way)
+        case _:
+            return row.teacher
+
+
+def learn(row: Row, folder: Path) -> tuple[Path, Path, Path | None]:
+    """Return the row's task, its policy by the paper's recipe, made where it is not there yet, and its teacher's file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    task, policy = folder / f"{row.slug}.toml", folder / f"{row.slug}.json"
+    teacher, rules = teacher_of(row), folder / f"{row.slug}.rules.json"
+    if not isinstance(teacher, str):
+        rules.write_text(json.dumps({"format": "rules/1", "rules": list(teacher)}))
+    elif teacher not in ("optimal", "auto"):
+        rules = folder / f"{teacher}.json"  # another row's policy
+    if not policy.exists():
+        told = teacher if teacher in ("optimal", "auto") else str(rules)
+        _polvet("domains", *row.domain, "-o", str(task.with_suffix(".jani")))
+        _polvet(
+            "train", str(task), "--kind", "trees", "--teacher", str(told), "--max-states", "3000000",
+            "--max-steps", str(max_steps(row)), "-o", str(policy),
+        )  # fmt: skip
+    return task, policy, rules if rules.exists() else None
+
+
+def _polvet(*arguments: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "polvet", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 10):
+        raise SystemExit(f"polvet {' '.join(arguments)}: {done.stderr}")
