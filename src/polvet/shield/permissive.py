@@ -268,8 +268,6 @@ class _Enlarger:
             world.fail.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(risk.lowers), risk.option,
             connected_components(mdp)[1], above, max(50_000, 20 * mdp.branches),
         )  # fmt: skip
-        worth = worth_of_options(world, risk.lowers)
-        self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
         self.greatest = solve(mdp, Reach(goal=world.fail), relative_gap=1e-3, budget=self.searching).uppers
         self.greatest_worth = worth_of_options(world, self.greatest)
         self.work_left = ANY_WORK
@@ -340,8 +338,6 @@ class _Enlarger:
         start then keep the risk low, and everything may be done in the many states beyond them.
         """
         noise = chance.random(self.world.options)
-        if self.world.options > SMALL_OPTIONS:
-            return self.extra_risk + 1e-9 * noise  # what costs nothing is added without any change of values
         rarely = expected_visits(self.world, seed, self.searching)[self.world.owners()]
         return np.asarray(rarely * (self.greatest_worth if attempt % 2 else 1.0) + 1e-15 * noise)
 
