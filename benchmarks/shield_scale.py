@@ -30,6 +30,7 @@ WORLDS: list[tuple[str, dict[str, int]]] = [
     ("folline", {"length": 1000, "width": 201, "stray": 20}),
     ("janitor", {"width": 18, "height": 18}),
     ("comexp", {"width": 66, "height": 66, "distance": 6}),
+    ("folline", {"length": 10_000, "width": 101}),
 ]
 
 

@@ -84,3 +84,23 @@ def test_conditions_are_written_as_everywhere_and_small_models_are_answered_in_f
 
 def test_the_chain_of_20_is_a_fraction_without_an_option(slow):
     assert slow(20).check('P=? [F "zero"]').exact == Fraction(1, 2)
+
+
+def _herman(n: int) -> str:
+    """A ring in which whoever agrees with its left neighbour tosses a coin, and whoever does not copies it; equal neighbours hold a token."""
+    left = {i: n if i == 1 else i - 1 for i in range(1, n + 1)}
+    rings = [
+        f"module p{i}\n x{i} : [0..1];\n [step] x{i}=x{j} -> 0.5:(x{i}'=0) + 0.5:(x{i}'=1);\n"
+        f" [step] x{i}!=x{j} -> (x{i}'=x{j});\nendmodule\n"
+        for i, j in left.items()
+    ]
+    tokens = " + ".join(f"(x{i}=x{j} ? 1 : 0)" for i, j in left.items())
+    rewards = 'rewards "steps"\n true : 1;\nendrewards\n'
+    return f'dtmc\n{"".join(rings)}{rewards}label "stable" = {tokens} = 1;\ninit true endinit\n'
+
+
+@pytest.mark.parametrize(("n", "most"), [(3, Fraction(4, 3)), (5, Fraction(16, 5)), (7, Fraction(48, 7))])
+def test_the_expected_steps_of_a_ring_from_its_worst_start_are_a_fraction(tmp_path, n, most):
+    (tmp_path / "ring.prism").write_text(_herman(n))
+    found = polvet.load(tmp_path / "ring.prism").check('filter(max, R{"steps"}=? [F "stable"], "init")')
+    assert found.exact == most

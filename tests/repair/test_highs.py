@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
 
 import numpy as np
 
+from polvet.budget import Budget
 from polvet.solvers import highs
 
 
@@ -41,11 +43,19 @@ def test_a_solver_that_goes_on_is_cancelled(monkeypatch):
     kinds = highspy.HighsVarType
     program.integrality_ = [kinds.kInteger if flag else kinds.kContinuous for flag in integer.tolist()]
     solver.passModel(program)  # without a time limit of its own
-    assert highs._run_interruptibly(solver, 0.3)
+    assert highs._run_interruptibly(solver, Budget(0.3))
 
 
 def test_the_time_limit_is_reported():
     cost, rows, sides, upper, integer = market_split(random.Random(2))
-    found = highs.solve_milp(cost, upper, integer, sides, rows, seconds=0.5)
+    found = highs.solve_milp(cost, upper, integer, sides, rows, budget=Budget(0.5))
     assert found.timed_out
     assert found.bound <= found.objective
+
+
+def test_a_limit_by_another_clock_is_kept_by_that_clock():
+    cost, rows, sides, upper, integer = market_split(random.Random(3))
+    begun = time.process_time()
+    found = highs.solve_milp(cost, upper, integer, sides, rows, budget=Budget(0.5, clock=time.process_time))
+    assert found.timed_out
+    assert time.process_time() - begun >= 0.5

@@ -11,7 +11,7 @@ from polvet.budget import Budget
 from polvet.domains import generate
 from polvet.errors import InputError, LimitReached, Where
 from polvet.mdp import Reach, SparseMdp, solve
-from polvet.shield import Impossible, World, build_world, permit
+from polvet.shield import Impossible, World, build_world, permissive, permit
 from polvet.shield.permissive import Permitted, safe_region
 from polvet.shield.world import induce_permitted, parse_bound
 from tests.shield import oracle
@@ -218,3 +218,43 @@ def test_a_search_without_time_says_how_much_it_did_not_test() -> None:
     assert isinstance(result, Permitted)
     assert not result.maximal
     assert 0 < result.untested <= result.options - result.count
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_what_is_free_goes_first_in_large_worlds_only_where_it_closes_no_loop(
+    comes_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(permissive, "SMALL_OPTIONS", 0)
+    mostly, tenth, one = (0 if comes_back else 2, Fraction(9, 10)), Fraction(1, 10), Fraction(1)
+    rows = [
+        [[(1, one)], [(1, one)]],  # often visited; the second option is as good as the first
+        [[mostly, (3, tenth)]],
+        [],  # the goal
+        [[(2, one)], [(2, HALF), (4, HALF)]],  # rarely visited; the second option is a risk
+        [],
+    ]
+    fail, goal = np.array([False] * 4 + [True]), np.array([False, False, True, False, False])
+    world = World.of(SparseMdp.build(rows), fail=fail, goal=goal)
+    enlargement = permissive._Enlarger(world, tenth, permissive.find_least_risk(world), Budget())
+    order = enlargement._order(0, np.array([True, False, True, True, False]), np.random.default_rng(0))
+    assert (order[1] > order[4]) == comes_back
+
+
+def test_what_was_found_when_the_search_was_stopped_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = build_world(generate("janitor", width=6, height=6).task(), exact=False)
+    now, grow, is_safe = [0.0], permissive._Enlarger._grow, permissive.is_safe
+
+    def slowly(enlarger: permissive._Enlarger, order: np.ndarray, slack: float) -> tuple[object, ...]:
+        found = grow(enlarger, order, slack)
+        now[0] = 75.0
+        return found
+
+    def punctually(world: World, permitted: np.ndarray, bound: Fraction, budget: Budget) -> bool | None:
+        return None if budget.is_over() else is_safe(world, permitted, bound, budget)
+
+    monkeypatch.setattr(permissive._Enlarger, "_grow", slowly)
+    monkeypatch.setattr(permissive, "is_safe", punctually)
+    result = permit(world, Fraction(1, 20), attempts=1, budget=Budget(100, clock=lambda: now[0]))
+    assert isinstance(result, Permitted)
+    assert result.count > result.options / 2
+    assert result.upper <= 0.05

@@ -142,7 +142,7 @@ FLAPPY_BIRD = (
 LAYERS = (Parameter("d", "int", 8, "layers", 1, 1_000_000),)
 JANITOR = (Parameter("width", "int", 5, "columns", 2, 100), Parameter("height", "int", 5, "rows", 2, 100))
 FOLLINE = (
-    Parameter("length", "int", 30, "positions along the line", 4, 1000),
+    Parameter("length", "int", 30, "positions along the line", 4, 10_000),
     Parameter("width", "int", 15, "deviations seen as different", 3, 201),
     Parameter("stray", "int", 0, "per cent more straying to each side", 0, 20),
 )

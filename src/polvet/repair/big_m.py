@@ -80,7 +80,7 @@ def solve_big_m(
             program.lower,
             program.rows,
             start=program.start(best),
-            seconds=max(0.1, budget.left()),
+            budget=budget,
             nodes=nodes,
         )
         status, late = answer.status, answer.timed_out

@@ -84,7 +84,7 @@ def permit_by_milp(world: World, bound: Fraction, budget: Budget = UNLIMITED) ->
     rows += [(0.0, balance[s]) for s in range(states) if s not in first]
     answer = solve_milp(
         cost, upper, np.arange(columns) < options, [least for least, _ in rows],
-        [(np.array(list(row)), np.array(list(row.values()))) for _, row in rows], seconds=budget.left(),
+        [(np.array(list(row)), np.array(list(row.values()))) for _, row in rows], budget=budget,
     )  # fmt: skip
     if answer.values is None:
         return MilpAnswer(None, 0, math.inf, answer.status)

@@ -48,6 +48,7 @@ CORE = 0.9  # the share of its greatest risk below which a state is one that kee
 FIRST_SHARE = 0.25  # of the time that is given, for each question that comes before the search
 EXACT_SHARE = 0.8  # of the time for a proof; then bounds in doubles must do
 SEARCH_SHARE = 0.7  # of the time that is given; the rest is for the proof of what was found
+TEST_SHARE = 0.85  # of the time that is given: when it must be known whether what was found is safe
 FEW_PENDING = 8  # options near the bound that are simply decided one by one
 SMALL_OPTIONS = 20_000  # above, one attempt is all that is made unless more are asked for
 
@@ -259,17 +260,20 @@ class _Enlarger:
     """The kernel's enlargement, its orders, and the exact tests that its doubles leave open."""
 
     def __init__(self, world: World, bound: Fraction, risk: LeastRisk, budget: Budget) -> None:
-        self.world, self.bound, self.budget, self.searching = world, bound, budget, budget.share(SEARCH_SHARE)
+        self.world, self.bound, self.budget = world, bound, budget
+        self.searching, self.testing = budget.share(SEARCH_SHARE), budget.share(TEST_SHARE)
         mdp = world.mdp
+        components, rank = connected_components(mdp)
         near = float(bound)
         above = near if Fraction(near) >= bound else float(np.nextafter(near, 1.0))
         self.kernel = _core.Enlargement(
             mdp.choice_start, mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
             world.fail.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(risk.lowers), risk.option,
-            connected_components(mdp)[1], above, max(50_000, 20 * mdp.branches),
+            rank, above, max(50_000, 20 * mdp.branches),
         )  # fmt: skip
         worth = worth_of_options(world, risk.lowers)
         self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
+        self.comes_back = components < mdp.states
         self.greatest = solve(mdp, Reach(goal=world.fail), relative_gap=1e-3, budget=self.searching).uppers
         self.greatest_worth = worth_of_options(world, self.greatest)
         self.work_left = ANY_WORK
@@ -337,11 +341,12 @@ class _Enlarger:
         """Return the order of additions, least first, equals by chance.
 
         What is hardly ever visited costs little at the start states, whatever is permitted there; so it goes first. A few states near the
-        start then keep the risk low, and everything may be done in the many states beyond them.
+        start then keep the risk low, and everything may be done in the many states beyond them. What costs nothing would go first, without
+        any change of values; but where runs come back, it closes loops in which any risk repeats itself until it is certain.
         """
         noise = chance.random(self.world.options)
-        if self.world.options > SMALL_OPTIONS:
-            return self.extra_risk + 1e-9 * noise  # what costs nothing is added without any change of values
+        if self.world.options > SMALL_OPTIONS and not self.comes_back:
+            return self.extra_risk + 1e-9 * noise
         rarely = expected_visits(self.world, seed, self.searching)[self.world.owners()]
         return np.asarray(rarely * (self.greatest_worth if attempt % 2 else 1.0) + 1e-15 * noise)
 
@@ -353,7 +358,7 @@ class _Enlarger:
         base = self._read()
         accepted, pending, left = self._grow(order, SLACKS[0])
         permitted = self._read()
-        if not is_safe(self.world, permitted, self.bound, self.searching):
+        if not is_safe(self.world, permitted, self.bound, self.testing):
             kept = self._longest_safe(base, accepted)
             if kept is None:
                 return None
@@ -388,7 +393,7 @@ class _Enlarger:
             undecided += len(left)
             permitted = self._read()
             pending += more
-            if additions and not is_safe(self.world, permitted, self.bound, self.searching):
+            if additions and not is_safe(self.world, permitted, self.bound, self.testing):
                 permitted = sure
                 kernel.reset(permitted.astype(np.uint8))
                 pending += self._open(permitted, additions)
@@ -434,7 +439,7 @@ class _Enlarger:
             permitted = base.copy()
             for options in accepted[:count]:
                 permitted[options] = True
-            return bool(is_safe(self.world, permitted, self.bound, self.searching))
+            return bool(is_safe(self.world, permitted, self.bound, self.testing))
 
         if not safe(0):
             return None

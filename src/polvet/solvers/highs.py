@@ -7,6 +7,7 @@ One thread and a fixed seed, so that equal programs give equal answers.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,6 +21,7 @@ Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int32]
 Row = tuple[npt.NDArray[Any], Reals]
 """A sparse row: columns and their coefficients."""
+LEAST_SECONDS = 0.1  # so that a point that is known already is looked at
 GRACE = 1.0  # seconds beyond its time limit after which a solver is stopped from outside
 
 
@@ -140,7 +142,7 @@ def solve_milp(
     rows: Sequence[Row],
     *,
     start: Reals | None = None,
-    seconds: float = math.inf,
+    budget: Budget = UNLIMITED,
     nodes: int | None = None,
 ) -> MilpAnswer:
     """Return the best x >= 0 with `lower[i] <= rows[i] x`, x <= upper and some of it integer, and the bound."""
@@ -158,15 +160,15 @@ def solve_milp(
     kinds = highspy.HighsVarType
     program.integrality_ = [kinds.kInteger if flag else kinds.kContinuous for flag in integer.tolist()]
     solver.passModel(program)
-    if math.isfinite(seconds):
-        solver.setOptionValue("time_limit", max(0.0, seconds))
+    if budget.until != math.inf and budget.clock is time.monotonic:  # HiGHS knows no other clock
+        solver.setOptionValue("time_limit", max(LEAST_SECONDS, budget.left()))
     if nodes is not None:
         solver.setOptionValue("mip_max_nodes", nodes)
     solver.setOptionValue("mip_rel_gap", 1e-7)
     solver.setOptionValue("mip_abs_gap", 1e-9)
     if start is not None:
         solver.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
-    stopped = _run_interruptibly(solver, seconds)
+    stopped = _run_interruptibly(solver, budget)
     info, status = solver.getInfo(), solver.getModelStatus()
     values = np.array(solver.getSolution().col_value) if info.primal_solution_status == 2 else None
     return MilpAnswer(
@@ -179,12 +181,13 @@ def solve_milp(
     )
 
 
-def _run_interruptibly(solver: Any, seconds: float) -> bool:
+def _run_interruptibly(solver: Any, budget: Budget) -> bool:
     """Run the solver in a thread of its own, so that Ctrl-C stops it; a plain run would hear of it at its end only.
 
     Return whether it had to be stopped: HiGHS looks at its own time limit between nodes, and one node may take minutes.
     """
-    patience = Budget(seconds + GRACE) if math.isfinite(seconds) else UNLIMITED
+    grace = GRACE if budget.clock is time.monotonic else 0.0
+    patience = UNLIMITED if budget.until == math.inf else Budget(budget.left() + grace, clock=budget.clock)
     stopped = False
     solver.HandleUserInterrupt = True
     solver.startSolve()

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import MissingExtra
-from polvet.solvers.highs import MilpAnswer, Reals, Row
+from polvet.solvers.highs import LEAST_SECONDS, MilpAnswer, Reals, Row
 
 
 def solve_milp(
@@ -21,7 +22,7 @@ def solve_milp(
     rows: Sequence[Row],
     *,
     start: Reals | None = None,
-    seconds: float = math.inf,
+    budget: Budget = UNLIMITED,
     nodes: int | None = None,
 ) -> MilpAnswer:
     """Return the best x >= 0 with `lower[i] <= rows[i] x`, x <= upper and some of it integer, and the bound."""
@@ -32,8 +33,8 @@ def solve_milp(
     pyscipopt: Any = _pyscipopt
     model = pyscipopt.Model()
     model.hideOutput()
-    if math.isfinite(seconds):
-        model.setParam("limits/time", max(0.0, seconds))
+    if budget.until != math.inf:
+        model.setParam("limits/time", max(LEAST_SECONDS, budget.left()))
     if nodes is not None:
         model.setParam("limits/nodes", nodes)
     columns = [
