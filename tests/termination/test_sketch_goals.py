@@ -181,6 +181,13 @@ def test_a_goal_of_a_sketch_that_names_control_states_is_not_missed_in_a_contrad
     assert polvet.certify("c.json", "s.txt").accepted
 
 
+def test_what_is_accepted_names_the_goal_that_is_missed(falling):
+    assert polvet.terminates("s.txt", goal="n > 0", output="c.json").word == "goal-missed"
+    answer = check(json.loads((falling / "c.json").read_text()), Subjects(falling / "s.txt"), Where("c"))
+    assert isinstance(answer, Accepted)
+    assert "stops outside state == n>0 && n >= 1" in answer.claim
+
+
 def test_executions_of_a_sketch_with_memory_begin_in_its_first_memory_state(falling):
     (falling / "m.txt").write_text(
         "(:extended_sketch (:memory_states (m0 m1)) (:initial_memory_state m0) (:registers ) (:booleans )"
