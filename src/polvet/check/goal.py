@@ -24,7 +24,7 @@ from polvet.check.relations import checked_relations
 from polvet.errors import InputError, LimitReached
 from polvet.policy.finite_memory import Atom, FiniteMemoryPolicy, Valuation, Window, normalise
 from polvet.policy.finite_memory.features import contradictions
-from polvet.policy.finite_memory.goal import Region, parse_goal
+from polvet.policy.finite_memory.goal import Case, Region, parse_goal
 from polvet.policy.finite_memory.load import read_plan
 from polvet.policy.finite_memory.relations import Relation, Relations, tightened
 from polvet.policy.finite_memory.starts import goal_or_no_start
@@ -98,8 +98,8 @@ def _goal(certificate: Mapping[str, Any], fmp: FiniteMemoryPolicy, subjects: Sub
     if subjects is not None and subjects.task is not None:
         features = read_plan(subjects.task, policy=subjects.policy, budget=subjects.budget).features
         # SOUND: no execution of rules comes where a number contradicts its control state.
-        if features is not None and (beside := contradictions(features, states)):
-            goal = replace(goal, cases=(*goal.cases, *parse_goal(beside, fmp).cases))
+        beside = () if features is None else contradictions(features, states)
+        goal = replace(goal, cases=(*goal.cases, *(Case(frozenset({state}), (atom,)) for state, atom in beside)))
     return goal_or_no_start(goal, fmp) if "start" in certificate else goal
 
 

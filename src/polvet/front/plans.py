@@ -95,7 +95,7 @@ def terminates(
     """
     from polvet.policy.finite_memory import dump_fmp
     from polvet.policy.finite_memory.features import contradictions
-    from polvet.policy.finite_memory.goal import parse_goal
+    from polvet.policy.finite_memory.goal import Case, Region, parse_goal
     from polvet.policy.finite_memory.load import read_plan
     from polvet.policy.finite_memory.projection import project
     from polvet.policy.finite_memory.qnp import dead_ends
@@ -175,8 +175,9 @@ def terminates(
         stuck = dead_ends(read.problem, shown)
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
     if halting:
-        beside = "" if read.features is None else contradictions(read.features, whole.control_states)
-        more["halting"] = halting_set(shown, parse_goal(beside, shown) if beside else None, work.budget)
+        beside = () if read.features is None else contradictions(read.features, whole.control_states)
+        cases = tuple(Case(frozenset({state}), (atom,)) for state, atom in beside)
+        more["halting"] = halting_set(shown, Region("", cases), work.budget)
     more |= _further(read, shown, work, why=why, bound=bound)
     result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
         figures=figures,

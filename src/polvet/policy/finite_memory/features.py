@@ -8,7 +8,7 @@ patterns that can follow become control states. Guards on the edges hold each co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -260,16 +260,14 @@ def zeros_of(features: Features, pattern: Pattern) -> tuple[Atom, ...]:
     )
 
 
-def contradictions(features: Features, states: Iterable[str]) -> str:
-    """Return where a policy of rules stops because a number contradicts its control state; empty without numbers.
+def contradictions(features: Features, states: Iterable[str]) -> Iterator[tuple[str, Atom]]:
+    """Yield where a policy of rules stops because a number contradicts its control state.
 
     There an edge was taken to a zero pattern that the number does not have afterwards: no execution of the rules does that.
     """
-    return " || ".join(
-        f"state == {state} && {Atom(atom.variable, '==' if atom.value else '>=', 1 - atom.value)}"
-        for state in states
-        for atom in zeros_of(features, pattern_of(features, state))
-    )
+    for state in states:
+        for atom in zeros_of(features, pattern_of(features, state)):
+            yield state, Atom(atom.variable, "==" if atom.value else ">=", 1 - atom.value)
 
 
 def pattern_of(features: Features, state: str) -> Pattern:

@@ -107,4 +107,5 @@ def region_of(sketch: Sketch, condition: str, states: Iterable[str]) -> str:
 
 def goal_of(sketch: Sketch, condition: str, states: Sequence[str]) -> str:
     """Return the goal as a region of the expanded policy, which also stops in a contradiction."""
-    return " || ".join(filter(None, [region_of(sketch, condition, states), contradictions(sketch.features, states)]))
+    beside = (f"state == {state} && {atom}" for state, atom in contradictions(sketch.features, states))
+    return " || ".join([region_of(sketch, condition, states), *beside])
