@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 import pytest
 
 import polvet
+from polvet.budget import UNLIMITED
 from polvet.cli.app import run
 from polvet.errors import Where
 from polvet.policy.finite_memory import Builder, dump_fmp
 from polvet.policy.finite_memory.features import outcomes
 from polvet.policy.finite_memory.sketch import read_sketch
 from polvet.policy.finite_memory.sketch_lines import dump_lines
+from polvet.solvers.smt import Question
+from polvet.termination import selection
 
 HEAD = "boolean H\nnumeric n m\n"
 RULES = [
@@ -101,6 +104,40 @@ def test_both_answers_occur():
         rules = random_rules(seed)
         subsets = chain.from_iterable(combinations(rules, k) for k in range(1, len(rules) + 1))
         answers.add(any(solves(some, goal) for some in subsets))
+    assert answers == {True, False}
+
+
+class Silent(Question):
+    """A Z3 that proposes nothing, ever."""
+
+    def ask(self):
+        return "unsat"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_that_there_is_no_choice_is_not_taken_from_z3(seed, tmp_path, monkeypatch):
+    (tmp_path / "rules.txt").write_text(HEAD + "\n".join(random_rules(seed)))
+    word = polvet.synthesize(tmp_path / "rules.txt", goal="n = 0").word
+    monkeypatch.setattr(selection, "Question", Silent)
+    assert polvet.synthesize(tmp_path / "rules.txt", goal="n = 0").word == word
+
+
+def test_the_search_of_our_own_finds_a_choice_iff_there_is_one():
+    answers = set()
+    for seed in range(300):
+        rng = random.Random(seed)
+        names = "abcde"[: rng.randint(1, 5)]
+        clauses = [
+            tuple((one, rng.random() < 0.5) for one in rng.sample(names, rng.randint(0 if seed % 9 == 0 else 1, min(3, len(names)))))
+            for _ in range(rng.randint(0, 14))
+        ]  # fmt: skip
+        ways = [dict(zip(names, bits, strict=True)) for bits in product((False, True), repeat=len(names))]
+        holding = [way for way in ways if all(any(way[one] == wanted for one, wanted in some) for some in clauses)]
+        choice = selection._choice(clauses, UNLIMITED)
+        answers.add(choice is None)
+        assert (choice is None) == (not holding)
+        if choice is not None:
+            assert any(choice.items() <= way.items() for way in holding)
     assert answers == {True, False}
 
 

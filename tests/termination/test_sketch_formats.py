@@ -162,7 +162,7 @@ GOOD = '(:policy\n (:booleans (b "x"))\n (:numericals (n "y"))\n (:rule (:condit
         ("(:e_n_dec n)", "(:memory m0)", "4:45"), ('(n "y")', '(b "y")', "3:16"), ('(n "y")', "(n y)", "3:16"),
         ('(n "y")', "n", "3:15"), ('"y"', '"y', "3:18"), (":rule", ":rules", "4:2"), ("(:effects", "(:effect", "4:2"),
         ("(:c_n_gt n)", "(:c_n_gt n) (:c_n_eq n)", "4:34"), ("(:c_n_gt n)", ":c_n_gt", "4:22"), ("n))))", "n)))", "1:1"),
-        ("n))))", "n)))))", "4:60"), ("(:c_n_gt n)", "(:c_n_gt (n", "4:2"),
+        ("n))))", "n)))))", "4:60"), ("(:c_n_gt n)", "(:c_n_gt (n", "4:2"), ("(:e_n_dec n)", "(:e_n_gt n) (:e_n_eq n)", "4:57"),
     ],
 )  # fmt: skip
 def test_a_bad_sketch_in_brackets_is_refused_with_line_and_column(old, new, place, tmp_path, capsys):
@@ -176,6 +176,8 @@ def test_a_bad_sketch_in_brackets_is_refused_with_line_and_column(old, new, plac
     "text",
     ["(:policy)", "(:policy (:booleans ) (:numericals ))", GOOD + GOOD, "(:module (:signature f()))", "(:policy x)",
      GOOD.replace(":booleans", ":memory_states (m0)) (:booleans"),
+     "(:extended_sketch (:memory_states (m0 m1)) (:initial_memory_state m0) (:numericals (n \"y\"))"
+     " (:rule (:conditions (:memory m0) (:memory m1)) (:effects )))",
      "(:extended_sketch (:load_rule (:conditions) (:effects (:load (r0 C)))))"],
 )  # fmt: skip
 def test_what_is_no_sketch_is_an_input_error(text):

@@ -12,17 +12,20 @@ configuration splits cases on intervals, exactly.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.counters import Malformed, about, find_subject, shortened
-from polvet.check.lasso import parse_steps, parse_valuation
+from polvet.check.lasso import follow_steps
 from polvet.check.lex_rank import check_ranking, parse_tracked
 from polvet.check.relations import checked_relations
 from polvet.errors import InputError, LimitReached
 from polvet.policy.finite_memory import Atom, FiniteMemoryPolicy, Valuation, Window, normalise
-from polvet.policy.finite_memory.goal import Region, parse_goal
+from polvet.policy.finite_memory.features import contradictions
+from polvet.policy.finite_memory.goal import Case, Region, parse_goal
+from polvet.policy.finite_memory.load import read_plan
 from polvet.policy.finite_memory.relations import Relation, Relations, tightened
 from polvet.policy.finite_memory.starts import goal_or_no_start
 
@@ -40,7 +43,7 @@ def check_goal_reaching(certificate: Mapping[str, Any], subjects: Subjects) -> C
         return fmp
     if (problem := check_ranking(fmp, certificate, subjects.budget)) is not None:
         return Rejected(problem)
-    goal = _goal(certificate, fmp)
+    goal = _goal(certificate, fmp, subjects)
     try:
         relations = checked_relations(fmp, certificate, subjects.budget)
         windows = parse_tracked(fmp, certificate.get("reach", {}))
@@ -63,42 +66,40 @@ def check_goal_missed(certificate: Mapping[str, Any], subjects: Subjects) -> Che
     fmp = find_subject(certificate, subjects, about_every_run=False)
     if isinstance(fmp, Rejected):
         return fmp
-    try:
-        problem = check_missing_run(fmp, certificate)
-    except Malformed as error:
-        problem = str(error)
+    problem = check_missing_run(fmp, certificate, subjects)
     return (
-        Accepted(f"an execution of {about(fmp, subjects, certificate)} stops outside the goal")
+        Accepted(f"an execution of {about(fmp, subjects, certificate)} stops outside {shortened(certificate['goal'])}")
         if problem is None
         else Rejected(problem)
     )
 
 
-def check_missing_run(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> str | None:
+def check_missing_run(
+    fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], subjects: Subjects | None = None
+) -> str | None:
     """Return what is wrong with the run, or None if it stops outside the goal."""
-    goal = _goal(certificate, fmp)
-    values = parse_valuation(fmp, certificate)
-    here = certificate.get("initial_state")
-    if here not in fmp.initial:
-        return f"'{here}' is not initial"
-    for number, step in enumerate(parse_steps(fmp, certificate.get("steps", []), "steps")):
-        if step.edge.source != here or not step.edge.is_open(values):
-            return f"step {number} cannot be taken"
-        for name, amount in step.amounts.items():
-            values[name] += amount
-        if not all(variable.admits(values[variable.name]) for variable in fmp.variables):
-            return f"step {number} leaves the bounds"
-        here = step.edge.target
+    goal = _goal(certificate, fmp, subjects)
+    try:
+        here, values = follow_steps(fmp, certificate, "steps")
+    except Malformed as error:
+        return str(error)
     if not is_stopped(fmp, here, values):
         return "the last configuration does not stop"
     return "the last configuration satisfies the goal" if goal.holds(here, values) else None
 
 
-def _goal(certificate: Mapping[str, Any], fmp: FiniteMemoryPolicy) -> Region:
+def _goal(certificate: Mapping[str, Any], fmp: FiniteMemoryPolicy, subjects: Subjects | None) -> Region:
+    """Return the goal, with where an execution cannot stop although the policy that stands for it does."""
     text = certificate.get("goal")
     if not isinstance(text, str):
         raise InputError("the certificate names no goal.", hint="Add 'goal' as polvet terminates --goal writes it.")
     goal = parse_goal(text, fmp)
+    states = fmp.control_states[1:] if "start" in certificate else fmp.control_states
+    if subjects is not None and subjects.task is not None:
+        features = read_plan(subjects.task, policy=subjects.policy, budget=subjects.budget).features
+        # SOUND: no execution of rules comes where a number contradicts its control state.
+        beside = () if features is None else contradictions(features, states)
+        goal = replace(goal, cases=(*goal.cases, *(Case(frozenset({state}), (atom,)) for state, atom in beside)))
     return goal_or_no_start(goal, fmp) if "start" in certificate else goal
 
 

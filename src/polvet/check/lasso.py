@@ -108,6 +108,23 @@ def parse_steps(
     return tuple(_step(fmp, known, item, f"{place}[{i}]") for i, item in enumerate(sequence(items, place)))
 
 
+def follow_steps(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], key: str) -> tuple[str, Valuation]:
+    """Return the configuration to which the certificate's steps lead from its start; Malformed where one cannot be taken."""
+    values = parse_valuation(fmp, certificate)
+    here = certificate.get("initial_state")
+    if here not in fmp.initial:
+        raise Malformed(f"'{here}' is not initial")
+    for number, step in enumerate(parse_steps(fmp, certificate.get(key, []), key)):
+        if step.edge.source != here or not step.edge.is_open(values):
+            raise Malformed(f"{key}: step {number} cannot be taken")
+        for name, amount in step.amounts.items():
+            values[name] += amount
+        if not all(variable.admits(values[variable.name]) for variable in fmp.variables):
+            raise Malformed(f"{key}: step {number} leaves the bounds")
+        here = step.edge.target
+    return here, values
+
+
 def _step(fmp: FiniteMemoryPolicy, by_id: Mapping[Any, Edge], item: Any, place: str) -> Step:
     entry = item if isinstance(item, dict) else {"edge": item}
     identity = entry.get("edge")

@@ -15,7 +15,7 @@ from typing import Any
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.counters import Malformed, about, find_subject, integer, mapping, sequence
-from polvet.check.lasso import Step, parse_steps, parse_valuation
+from polvet.check.lasso import Step, follow_steps, parse_steps
 from polvet.policy.finite_memory import Atom, FiniteMemoryPolicy
 from polvet.policy.finite_memory.linear import CONSTANT, is_infeasible, plus
 
@@ -71,18 +71,7 @@ def find_leak(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], budget: B
 def _find_flaw_of_entry(
     fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], sets: Mapping[str, list[Row]]
 ) -> str | None:
-    values = parse_valuation(fmp, certificate)
-    here = certificate.get("initial_state")
-    if here not in fmp.initial:
-        return f"'{here}' is not initial"
-    for number, step in enumerate(parse_steps(fmp, certificate.get("prefix", []), "prefix")):
-        if step.edge.source != here or not step.edge.is_open(values):
-            return f"prefix: step {number} cannot be taken"
-        for name, amount in step.amounts.items():
-            values[name] += amount
-        if not all(variable.admits(values[variable.name]) for variable in fmp.variables):
-            return f"prefix: step {number} leaves the bounds"
-        here = step.edge.target
+    here, values = follow_steps(fmp, certificate, "prefix")
     if here not in sets:
         return f"there is no set for '{here}'"
     if any(sum(c * (values[n] if n else 1) for n, c in row.items()) < 0 for row in sets[here]):

@@ -94,11 +94,12 @@ def terminates(
     `budget` are steps of path search in GenSieve; `output` names a file for the certificate; the limits are those of all verbs.
     """
     from polvet.policy.finite_memory import dump_fmp
-    from polvet.policy.finite_memory.goal import parse_goal
+    from polvet.policy.finite_memory.features import contradictions
+    from polvet.policy.finite_memory.goal import Case, Region, parse_goal
     from polvet.policy.finite_memory.load import read_plan
     from polvet.policy.finite_memory.projection import project
     from polvet.policy.finite_memory.qnp import dead_ends
-    from polvet.policy.finite_memory.sketch import contradictions, goal_of, region_of
+    from polvet.policy.finite_memory.sketch import goal_of, region_of
     from polvet.policy.finite_memory.starts import goal_or_no_start, started
     from polvet.system import memory_limited
     from polvet.termination.certificates import confirmed
@@ -127,8 +128,8 @@ def terminates(
         goal_text, start_text = goal, start
         if read.sketch is not None and any(value is not None for value in regions.values()):
             whole = read.whole(work.budget)  # refuses a sketch of too many features before they are listed
-            goal_text = None if goal is None else goal_of(read.sketch, goal)
-            start_text = region_of(read.sketch, start or "true")
+            goal_text = None if goal is None else goal_of(read.sketch, goal, whole.control_states)
+            start_text = region_of(read.sketch, start or "true", whole.initial)
         if read.sketch is not None and method == AUTO and start_text is None:
             termination, seen = sketch_terminates(read.sketch, work.budget)
             shown = seen or project(read.sketch, ())[0]
@@ -174,8 +175,9 @@ def terminates(
         stuck = dead_ends(read.problem, shown)
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
     if halting:
-        beside = "" if read.sketch is None else contradictions(read.sketch)
-        more["halting"] = halting_set(shown, parse_goal(beside, shown) if beside else None, work.budget)
+        beside = () if read.features is None else contradictions(read.features, whole.control_states)
+        cases = tuple(Case(frozenset({state}), (atom,)) for state, atom in beside)
+        more["halting"] = halting_set(shown, Region("", cases), work.budget)
     more |= _further(read, shown, work, why=why, bound=bound)
     result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
         figures=figures,

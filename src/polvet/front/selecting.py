@@ -54,7 +54,8 @@ def select(wish: Wish, work: Work, output: Path | None, certificate: Path | None
         chosen_from = _candidates(read, wish, work)
         goal, start = wish.goal, wish.start
         if read.sketch is not None:
-            goal, start = goal_of(read.sketch, goal), region_of(read.sketch, start or "true")
+            states, first = chosen_from.plan.control_states, chosen_from.plan.initial
+            goal, start = goal_of(read.sketch, goal, states), region_of(read.sketch, start or "true", first)
         if start is not None:
             chosen_from = replace(
                 chosen_from, plan=started(chosen_from.plan, parse_goal(start, chosen_from.plan, "--start"))

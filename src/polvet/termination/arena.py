@@ -65,7 +65,8 @@ def build_arena(problem: Problem, memory: int = 1, fixed: Sequence[Rule] = (), b
             goals.add(here)
             choices.append(())
             continue
-        wanted = next((rule.label for rule in fixed if any(_holds(c, pattern) for c in rule.conditions)), None)
+        open_ones = (rule for rule in fixed if any(_holds(c, pattern) for c in rule.conditions))
+        wanted = next((rule.label for rule in open_ones if outcomes(features, rule, pattern)), None)
         for rule, (raises, lowers) in zip(actions, effects, strict=True):
             if not _holds(rule.conditions[0], pattern) or wanted not in (None, rule.label):
                 continue

@@ -2,7 +2,8 @@
 
 Z3 proposes which candidates to take. Where they run for ever, a smallest set that does is learned: no later proposal holds
 all of it. Where an execution stops outside the goal, it is learned that one of its own candidates must go, or one that goes on from
-there must come. SOUND: whatever contains these candidates runs for ever, or makes that execution, too.
+there must come. SOUND: whatever contains these candidates runs for ever, or makes that execution, too. Where Z3 proposes nothing
+more, that is not believed: `_choice` looks for a choice that breaks no clause, itself.
 
 Source   generate and test with a termination test: Srivastava et al., AAAI 2011; counterexample-guided synthesis: Solar-Lezama 2008
 Cost     exponential in the worst case; one termination test and one goal test per proposal, some more for each clause
@@ -11,7 +12,7 @@ Limits   what the tests for guards cannot decide is passed over: then *impossibl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,8 @@ from polvet.termination.lasso import lasso_certificate
 from polvet.termination.verdicts import Nonterminating, Terminating
 
 Candidate = str
+Clause = tuple[tuple[Candidate, bool], ...]
+"""Candidates that are taken (True) or not: at least one of these must be so."""
 SECONDS = 5.0
 """How long the methods for guards may try, for one proposal."""
 
@@ -66,7 +69,14 @@ def select(candidates: Candidates, goal: Region, budget: Budget = UNLIMITED) -> 
     order = tuple(dict.fromkeys(candidates.owner.values()))
     question = Question(budget, logic="QF_FD")
     take = {one: truth(f"take {one}") for one in order}
-    question.add(*(take[one] for one in sorted(candidates.fixed)))
+    clauses: list[Clause] = []
+
+    def demand(*clause: tuple[Candidate, bool]) -> None:
+        clauses.append(clause)
+        question.add(either(take[one] if wanted else negated(take[one]) for one, wanted in clause))
+
+    for one in sorted(candidates.fixed):
+        demand((one, True))
     proposals = loops = stops = passed = 0
     while True:
         budget.check()
@@ -74,34 +84,50 @@ def select(candidates: Candidates, goal: Region, budget: Budget = UNLIMITED) -> 
         if answer == "unknown":
             budget.check()
             raise LimitReached("Z3 proposes nothing more, and does not say why")
-        if answer == "unsat":
+        if answer == "sat":
+            values = question.values()
+            taken = [one for one in order if values.holds(take[one])]
+        elif (choice := _choice(clauses, budget)) is not None:
+            taken = [one for one in order if choice.get(one)]
+        else:
             if passed:
                 raise LimitReached(f"{passed} of {proposals} proposals could not be decided, because of their guards")
             return Selection(None, proposals, loops, stops)
         proposals += 1
-        values = question.values()
-        taken = [one for one in order if values.holds(take[one])]
         plan = candidates.part(taken)
         loop = _find_loop(candidates, plan, budget)
-        if loop is not None and not loop.certain:
-            passed += 1
-            question.add(either(negated(take[one]) if one in taken else take[one] for one in order))
-            continue
-        if loop is not None:
-            loops += 1
-            question.add(either(negated(take[one]) for one in sorted(_smallest(candidates, loop.candidates, budget))))
-            continue
-        judged = check_goal(plan, goal, budget)
+        judged = check_goal(plan, goal, budget) if loop is None else None
         if isinstance(judged, Reaching):
             return Selection(tuple(taken), proposals, loops, stops)
-        if isinstance(judged, Missed):
+        if loop is not None and loop.certain:
+            loops += 1
+            demand(*((one, False) for one in sorted(_smallest(candidates, loop.candidates, budget))))
+        elif isinstance(judged, Missed):
             stops += 1
             run, ways_on = _stop(candidates, judged.certificate)
             others = sorted(ways_on - set(taken))
-            question.add(either([*(negated(take[one]) for one in sorted(run)), *(take[one] for one in others)]))
+            demand(*((one, False) for one in sorted(run)), *((one, True) for one in others))
         else:
             passed += 1
-            question.add(either(negated(take[one]) if one in taken else take[one] for one in order))
+            demand(*((one, one not in taken) for one in order))
+
+
+def _choice(clauses: Sequence[Clause], budget: Budget) -> dict[Candidate, bool] | None:
+    """Return what to take and what not so that every clause holds, None if there is no way (DPLL, shortest clauses first)."""
+    agenda: list[dict[Candidate, bool]] = [{}]
+    while agenda:
+        budget.check()
+        taken = agenda.pop()
+        unmet = [clause for clause in clauses if not any(taken.get(one) is wanted for one, wanted in clause)]
+        if not unmet:
+            return taken
+        shortest = min(([part for part in clause if part[0] not in taken] for clause in unmet), key=len)
+        if shortest:
+            one, wanted = shortest[0]
+            if len(shortest) > 1:
+                agenda.append({**taken, one: not wanted})
+            agenda.append({**taken, one: wanted})
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ patterns that can follow become control states. Guards on the edges hold each co
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -187,7 +187,7 @@ def build_from_rules(
 ) -> FiniteMemoryPolicy:
     """Return the qualitative policy that the rules make from the starts; it stops where a goal holds.
 
-    With `first_match` only the first open rule is followed, otherwise any open rule may be.
+    With `first_match` only the first open rule that can be followed is, otherwise any may be.
     """
     seen = dict.fromkeys(starts)
     agenda = list(seen)
@@ -198,15 +198,12 @@ def build_from_rules(
             raise LimitReached(f"the rules make more than {MAX_STATES} control states")
         if any(_holds(goal, pattern) for goal in goals):
             continue
-        guard = tuple(
-            Atom(feature, ">=" if pattern[index] else "==", 1 if pattern[index] else 0)
-            for index, feature in enumerate(features.names)
-            if feature in features.numeric
-        )
+        guard = zeros_of(features, pattern)
         for rule in rules:
             if rule.memory not in (None, memory) or not any(_holds(c, pattern) for c in rule.conditions):
                 continue
-            for after, effects in outcomes(features, rule, pattern):
+            following = outcomes(features, rule, pattern)
+            for after, effects in following:
                 target = rule.following or memory, after
                 if target not in seen:
                     seen[target] = None
@@ -214,7 +211,7 @@ def build_from_rules(
                 source_name, target_name = (state_name(features, *end) for end in ((memory, pattern), target))
                 choice = Choice(effects, rule.label)
                 edges.append(Edge(len(edges), source_name, target_name, (choice,), (guard,) if guard else ((),)))
-            if first_match:
+            if first_match and following:  # a rule that would lower a number at 0 is not open
                 break
     variables = tuple(Variable(feature) for feature in features.names if feature in features.numeric)
     states = tuple(state_name(features, *state) for state in seen)
@@ -254,13 +251,39 @@ def outcomes(features: Features, rule: Rule, pattern: Pattern) -> list[tuple[Pat
     return [(after, effects) for after in product(*options) if _holds(rule.after, after)]
 
 
-def pattern_of(features: Features, state: str) -> Pattern:
-    """Return the pattern that a control state's name tells, the inverse of `state_name`."""
-    words = state.rsplit(":", 1)[-1].split(",")
+def zeros_of(features: Features, pattern: Pattern) -> tuple[Atom, ...]:
+    """Return what the pattern says of the numbers, as comparisons."""
     return tuple(
-        word.endswith(">0") if name in features.numeric else not word.startswith("!")
-        for name, word in zip(features.names, words, strict=True)
+        Atom(name, ">=" if above else "==", 1 if above else 0)
+        for name, above in zip(features.names, pattern, strict=True)
+        if name in features.numeric
     )
+
+
+def contradictions(features: Features, states: Iterable[str]) -> Iterator[tuple[str, Atom]]:
+    """Yield where a policy of rules stops because a number contradicts its control state.
+
+    There an edge was taken to a zero pattern that the number does not have afterwards: no execution of the rules does that.
+    """
+    for state in states:
+        for atom in zeros_of(features, pattern_of(features, state)):
+            yield state, Atom(atom.variable, "==" if atom.value else ">=", 1 - atom.value)
+
+
+def pattern_of(features: Features, state: str) -> Pattern:
+    """Return the pattern that a control state's name tells, the inverse of `state_name`.
+
+    SOUND: names may hold commas, colons and `!`. Read from the end, each feature has two spellings, and the longer one is tried first.
+    """
+    rest, values = state, []
+    for name in reversed(features.names):
+        spellings = (
+            {f"{name}>0": True, f"{name}=0": False} if name in features.numeric else {f"!{name}": False, name: True}
+        )
+        spelling = next(text for text in spellings if rest.endswith(text))
+        values.append(spellings[spelling])
+        rest = rest.removesuffix(spelling)[:-1]
+    return tuple(reversed(values))
 
 
 def state_name(features: Features, memory: str, pattern: Pattern) -> str:

@@ -15,9 +15,10 @@ integers under every semantics, also where it holds one number only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from functools import partial
+from typing import Literal, TypeVar, get_args
 
 from polvet.errors import InputError, Where, did_you_mean
 
@@ -27,6 +28,7 @@ Semantics = Literal["deterministic", "qualitative", "mixed"]
 SEMANTICS: tuple[str, ...] = get_args(Semantics)
 EdgeId = int | str
 Valuation = dict[str, int]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +185,35 @@ class FiniteMemoryPolicy:
         return next((edge for edge in self.edges if edge.id == identity), None)
 
 
+class Unsaid(Where):
+    """A place into which nobody looks: names of places are a large part of what reading a large plan takes."""
+
+    __slots__ = ()
+
+    def at(self, key: str | int) -> Where:
+        """Return this place."""
+        return self
+
+
+def placed(work: Callable[[Where], Result], where: Where) -> Result:
+    """Return what the work makes of its input; it is done again, with places, where something is wrong."""
+    try:
+        return work(Unsaid(where.file))
+    except InputError:
+        return work(where)
+
+
 def check_fmp(fmp: FiniteMemoryPolicy, where: Where | None = None) -> FiniteMemoryPolicy:
     """Return the policy itself if it is well formed, else raise an InputError that names the place.
 
     Checked: names are unique and known, bounds and intervals are not empty, guards have atoms, some initial control
     state exists. A policy whose initial control states no edge leaves is well formed: it ends at once.
     """
-    where = where or Where(fmp.name)
+    placed(partial(_check, fmp), where or Where(fmp.name))
+    return fmp
+
+
+def _check(fmp: FiniteMemoryPolicy, where: Where) -> None:
     names = _unique([variable.name for variable in fmp.variables], where.at("variables"), "variable")
     states = _unique(list(fmp.control_states), where.at("control_states"), "control state")
     for index, variable in enumerate(fmp.variables):
@@ -230,7 +254,6 @@ def check_fmp(fmp: FiniteMemoryPolicy, where: Where | None = None) -> FiniteMemo
                 if effect.low is not None and effect.high is not None and effect.low > effect.high:
                     what = f"the interval from {effect.low} to {effect.high} is empty."
                     raise InputError(what, spot, "Exchange its ends.")
-    return fmp
 
 
 def _check_guard(edge: Edge, names: set[str], where: Where) -> None:

@@ -10,6 +10,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.files import MAX_DEPTH, depth_of, parse_json, read_text
 from polvet.policy.finite_memory.edge_list import parse_edge_list
+from polvet.policy.finite_memory.features import Features
 from polvet.policy.finite_memory.fmp import FiniteMemoryPolicy
 from polvet.policy.finite_memory.fmp_json import parse_fmp
 from polvet.policy.finite_memory.its import TransitionSystem, abstract_its, parse_its
@@ -32,6 +33,12 @@ class PlanFile:
     system: TransitionSystem | None = None  # an integer transition system, of which the plan is an abstraction
     problem: Problem | None = None  # the .qnp problem that the policy solves
     sketch: Sketch | None = None  # the sketch whose rules the policy follows
+
+    @property
+    def features(self) -> Features | None:
+        """The features whose patterns the control states are, of a sketch and of a problem."""
+        rules = self.sketch or self.problem
+        return None if rules is None else rules.features
 
     def whole(self, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
         """Return the policy; of a sketch, over the patterns of all its features."""
@@ -58,7 +65,7 @@ def read_plan(path: str | Path, *, policy: str | Path | None = None, budget: Bud
             raise InputError(
                 f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where, "Flatten the document."
             )
-        return PlanFile(parse_fmp(parse_json(text, where), where))
+        return PlanFile(parse_fmp(parse_json(text, where), where, budget))
     if is_its(text):
         system = parse_its(text, where)
         return PlanFile(abstract_its(system, budget), system)

@@ -28,6 +28,7 @@ from polvet.policy.finite_memory.features import (
     Pattern,
     Rule,
     state_name,
+    zeros_of,
 )
 from polvet.policy.finite_memory.fmp import Atom, Choice, Edge, Effect, FiniteMemoryPolicy, Variable, check_fmp
 from polvet.policy.finite_memory.sketch import Sketch
@@ -163,7 +164,7 @@ def part_between(sketch: Sketch, places: Iterable[Place]) -> FiniteMemoryPolicy:
     initial = [place for place in listed if place[0] == sketch.memory[0]]
     edges: list[Edge] = []
     for memory, pattern in listed:
-        guard = tuple(_atom(name, pattern[i]) for i, name in enumerate(features.names) if name in features.numeric)
+        guard = zeros_of(features, pattern)
         for rule in sketch.rules:
             if rule.memory not in (None, memory) or not any(
                 all(pattern[i] == v for i, v in wanted.items()) for wanted in rule.conditions

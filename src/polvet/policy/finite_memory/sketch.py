@@ -9,14 +9,22 @@ valuation, goes on for ever: every pattern of the features is initial, with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
-from polvet.policy.finite_memory.features import Features, Pattern, Rule, build_from_rules, parse_condition, state_name
+from polvet.policy.finite_memory.features import (
+    Features,
+    Rule,
+    build_from_rules,
+    contradictions,
+    parse_condition,
+    pattern_of,
+    zeros_of,
+)
 from polvet.policy.finite_memory.fmp import FiniteMemoryPolicy
 from polvet.policy.finite_memory.sketch_brackets import is_bracketed, read_bracketed
 from polvet.policy.finite_memory.sketch_lines import read_lines
@@ -78,17 +86,18 @@ def expand(sketch: Sketch, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
     )
 
 
-def region_of(sketch: Sketch, condition: str) -> str:
-    """Return a condition over features (`n = 0, !H`) as a region of the expanded policy: control states, each with its zero pattern.
+def region_of(sketch: Sketch, condition: str, states: Iterable[str]) -> str:
+    """Return a condition over features (`n = 0, !H`) as a region of these control states, each with its zero pattern.
 
     A text that names control states itself is left as it is.
     """
     if "state" in condition.split():
         return condition
     wanted = parse_condition(condition, sketch.features, sketch.where)
+    patterns = {state: pattern_of(sketch.features, state) for state in states}
     cases = [
-        " && ".join([f"state == {name}", *(f"{feature} {_ZERO[above]}" for feature, above in zeros)])
-        for name, pattern, zeros in _situations(sketch)
+        " && ".join([f"state == {state}", *(str(atom) for atom in zeros_of(sketch.features, pattern))])
+        for state, pattern in patterns.items()
         if any(all(pattern[i] == value for i, value in one.items()) for one in wanted)
     ]
     if not cases:
@@ -96,33 +105,7 @@ def region_of(sketch: Sketch, condition: str) -> str:
     return " || ".join(cases)
 
 
-def goal_of(sketch: Sketch, condition: str) -> str:
+def goal_of(sketch: Sketch, condition: str, states: Sequence[str]) -> str:
     """Return the goal as a region of the expanded policy, which also stops in a contradiction."""
-    if "state" in condition.split():
-        return condition
-    return " || ".join(filter(None, [region_of(sketch, condition), contradictions(sketch)]))
-
-
-def contradictions(sketch: Sketch) -> str:
-    """Return where the expanded policy stops because a number contradicts its control state; empty without numbers.
-
-    There an edge was taken to a zero pattern that the number does not have afterwards: no execution of the sketch does that.
-    """
-    return " || ".join(
-        f"state == {name} && {feature} {_ZERO[not above]}"
-        for name, _, zeros in _situations(sketch)
-        for feature, above in zeros
-    )
-
-
-_ZERO = {True: ">= 1", False: "== 0"}
-
-
-def _situations(sketch: Sketch) -> Iterator[tuple[str, Pattern, list[tuple[str, bool]]]]:
-    """Yield the control states of the expanded policy: name, pattern, and of each number whether it is above zero."""
-    features = sketch.features
-    for memory in sketch.memory:
-        for pattern in product([False, True], repeat=len(features.names)):
-            pairs = zip(features.names, pattern, strict=True)
-            zeros = [(name, above) for name, above in pairs if name in features.numeric]
-            yield state_name(features, memory, pattern), pattern, zeros
+    beside = (f"state == {state} && {atom}" for state, atom in contradictions(sketch.features, states))
+    return " || ".join([region_of(sketch, condition, states), *beside])

@@ -191,12 +191,11 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
     memory = following = None
     for group in parts[0].groups():
         if group.head == ":memory":
-            memory = named.state(group)
+            memory = _agreed(memory, named.state(group), group)
             continue
         kind, value = _looked_up(group, CONDITIONS, "condition")
         index = named.feature(kind, group)
-        if wanted.setdefault(index, value) != value:
-            raise InputError("the conditions contradict each other here.", group.where, "Remove one of them.")
+        wanted[index] = _agreed(wanted.get(index), value, group)
     said: dict[int, str] = {}
     after: dict[int, bool] = {}
     loaded: list[int] = []
@@ -204,7 +203,7 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
     has_objects = False
     for group in parts[1].groups():
         if group.head == ":memory":
-            following = named.state(group)
+            following = _agreed(following, named.state(group), group)
         elif group.head == ":load" and section.head == ":load_rule":
             loaded.append(_loaded(group, named))
         elif group.head == ":action" and section.head == ":action_rule":
@@ -214,7 +213,8 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
             continue  # whatever it does to the features is what the other effects say
         elif group.head in AFTERWARDS:
             kind, value = AFTERWARDS[group.head]
-            after[named.feature(kind, group)] = value
+            index = named.feature(kind, group)
+            after[index] = _agreed(after.get(index), value, group)
         else:
             kind, change = _looked_up(group, EFFECTS, "effect")
             index = named.feature(kind, group)
@@ -231,6 +231,13 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
     label = f"{kind} {number}"
     kind = "action with objects" if has_objects else kind
     return Rule((wanted,), changes, label, memory, following, after, tuple(actions), kind)
+
+
+def _agreed(said: Value | None, value: Value, group: Group) -> Value:
+    """Return the value, which a rule may say twice, but not otherwise."""
+    if said not in (None, value):
+        raise InputError("the rule contradicts itself here.", group.where, "Remove one of the two.")
+    return value
 
 
 def _loaded(group: Group, named: _Named) -> int:
