@@ -212,6 +212,11 @@ def _compared(operator: str, low: Floats, high: Floats) -> Truth:
     return tests[operator]()
 
 
+def difference(one: Form, other: Form) -> Form:
+    """Return what one value is more than the other."""
+    return _sum(one, other, -1.0)
+
+
 def _sum(one: Form, other: Form, sign: float) -> Form:
     center = one.center + sign * other.center
     size = np.abs(one.center) + np.abs(other.center)

@@ -20,7 +20,9 @@ from polvet.check.box_view import Unreadable, effects, refuse_hidden_errors
 from polvet.check.chances import may_be_positive
 from polvet.check.flow_errors import draws_of, error_conditions
 from polvet.check.guarded import guarded_ends
+from polvet.check.narrowing import ranges_where
 from polvet.check.policy_bounds import NetworkBounds, TreeBounds
+from polvet.check.state_sets import Sets, joined
 from polvet.check.unit_bounds import UnitBounds
 from polvet.model.expressions import Binary, BoolLiteral, Expression, IntLiteral, Name, RealLiteral
 from polvet.model.network import Kind, Network, Variable
@@ -30,24 +32,6 @@ from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import UnitGraph
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sets:
-    """n sets of states: center [n, variables], slopes [n, variables, symbols], error [n, variables], boxes around them."""
-
-    center: Floats
-    slopes: Floats
-    error: Floats
-    ends: tuple[Floats, Floats]
-
-    def __len__(self) -> int:
-        return len(self.center)
-
-    def take(self, chosen: Sequence[int] | Bools | np.ndarray) -> Sets:
-        """Return some of them."""
-        ends = self.ends[0][chosen], self.ends[1][chosen]
-        return Sets(self.center[chosen], self.slopes[chosen], self.error[chosen], ends)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +68,7 @@ class Moves:
         self.place = {variable.name: k for k, variable in enumerate(self.variables)}
         self.kinds = {variable.name: variable.kind for variable in (*self.variables, *self.network.scratch)}
         self.lower, self.upper = domain(self.network)
+        self.whole = tuple(variable.kind is not Kind.REAL for variable in self.variables)
         self.guards: list[Expression] = []
         self.guards_of: dict[int | None, list[int]] = {}  # by the number of the label; None: silent
         self.ways = list(self._ways())
@@ -250,8 +235,7 @@ class Flow(Moves):
             source = np.flatnonzero(moving)
             if not len(source):
                 continue
-            moved, left = self.moved(sets.take(source), way)
-            source = source[left]
+            moved, source = self._moved_from(sets, source, way, guards[way.guard][0])
             on = followed[source]
             broken[source[~on]] |= self.may_leave(moved)[~on]
             taken.append(moved.take(on))
@@ -259,13 +243,19 @@ class Flow(Moves):
         broken &= ~ended
         if not taken:
             return Went(sets.take([]), np.zeros(0, dtype=np.intp), broken)
-        whole = Sets(
-            np.concatenate([one.center for one in taken]),
-            np.concatenate([one.slopes for one in taken]),
-            np.concatenate([one.error for one in taken]),
-            _joined([one.ends for one in taken]),
-        )
-        return Went(whole, np.concatenate(sources), broken)
+        return Went(joined(taken), np.concatenate(sources), broken)
+
+    def _moved_from(self, sets: Sets, source: np.ndarray, way: Way, surely: Bools) -> tuple[Sets, np.ndarray]:
+        """Return where the way leads from some sets, and from which: where its guard need not hold, from the part in which it can."""
+        part, unsure = sets.take(source), np.flatnonzero(~surely[source])
+        if len(unsure):
+            open_ = part.take(unsure)
+            inside, there = open_.within(*ranges_where(self.guards[way.guard], self.forms(open_)))
+            sure = np.flatnonzero(surely[source])
+            part = joined([part.take(sure), inside.take(there)])
+            source = source[np.concatenate([sure, unsure[there]])]
+        moved, left = self.moved(part, way)
+        return moved, source[left]
 
     def _may_break(self, sets: Sets, forms: Mapping[str, Form]) -> Bools:
         """Return the sets in which something may have no value, or probabilities may be no distribution."""
@@ -301,10 +291,6 @@ class Flow(Moves):
             beaten = self.bounds.beaten(low, high)
             possibly[open_] &= ~(beaten & surely[open_][:, None, :]).any(axis=2)
         return possibly
-
-
-def _joined(ends: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
 
 
 def domain(network: Network) -> tuple[Floats, Floats]:

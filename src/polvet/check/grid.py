@@ -2,10 +2,11 @@
 
 For models with real-valued variables. The certificate gives `lines` {"x": [0.0, 0.5, ...]}: where the cells of each variable begin
 (the last one ends at the variable's upper bound); `cells`, a packed bit per cell of the product (the last variable's
-cells next to each other); and `steps`. Checked: every start state is in a listed cell; from each listed cell, sets of states
-are followed (`check.flow`), for one step in all its ways, then on for up to `steps` steps where only one way is open; no set on
-the way meets `fail`, leaves a variable's bounds or has an operator, chosen or not, that may break a rule of the model, and every
-set that is followed no further lies in listed cells. So every run from a start state is safe for ever: it is always on such a way.
+cells next to each other); and `steps`; perhaps `cuts`, `parts` and `halvings`. Checked: every start state is in a listed cell; the
+states of each listed cell, as a set, are followed (`check.returning`) for up to `steps` steps, in all ways, and at the latest then
+every part of it lies in listed cells or has ended in the goal; no part on the way meets `fail`, leaves a variable's bounds or has an
+operator, chosen or not, that may break a rule of the model. A cell of which that cannot be seen as a whole is halved, up to
+`halvings` times. So every run from a start state is safe for ever: it is always on such a way.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ import numpy as np
 from polvet.budget import Budget
 from polvet.check.affine_forms import Bools, Floats, truth_of
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
-from polvet.check.flow import Flow, Sets, is_start_of
+from polvet.check.flow import Flow, is_start_of
 from polvet.check.followed import find_policy_arena
 from polvet.check.packing import pack, unpack
+from polvet.check.returning import FAILS, OPEN, Inside, Plan, inside_of, judge
 from polvet.model.expressions import conjuncts, names
 from polvet.model.network import Kind
 from polvet.records.state_json import Malformed
 
-MOST_CELLS = 2**31
-BATCH = 1 << 14
+MOST_CELLS = 2**28
+MOST_PARTS = 256
+MOST_HALVINGS = 16
+BATCH = 1 << 13
 Ints = np.ndarray
 
 
@@ -62,6 +66,11 @@ class Grid:
         last = [np.searchsorted(line, high[:, k], side="right") - 1 for k, line in enumerate(self.lines)]
         return np.stack(first, axis=1), np.stack(last, axis=1)
 
+    def inside(self, marks: Bools) -> Inside:
+        """Return the question which boxes lie in marked cells."""
+        all_marked = inside_of(marks.reshape(self.shape))
+        return lambda low, high: all_marked(*self.spans(low, high))
+
 
 def cells_between(first: Ints, last: Ints, shape: Sequence[int]) -> Iterator[Ints]:
     """Yield the numbers of all cells between the spans [n, variables], in blocks; a cell may come more than once."""
@@ -81,37 +90,6 @@ def cells_between(first: Ints, last: Ints, shape: Sequence[int]) -> Iterator[Int
         block = max(1, 2**22 // len(offsets))
         for at in range(begin, end, block):
             yield (base[at : min(at + block, end), None] + offsets).ravel()
-
-
-def follow(flow: Flow, sets: Sets, steps: int) -> Iterator[tuple[Sets, Ints, Bools]]:
-    """Follow sets for one step in all ways, then for up to `steps` while one way is open.
-
-    Yield (sets, their sources, which may fail): each that is followed no further, and each that may meet `fail` or break a rule.
-    Sets that end (goal, nothing enabled) are not yielded.
-    """
-    source = np.arange(len(sets))
-    for number in range(steps):
-        went = flow.step(sets)
-        if went.broken.any():
-            yield sets.take(went.broken), source[went.broken], np.ones(int(went.broken.sum()), dtype=np.bool_)
-        if number > 0:
-            ways = np.bincount(went.source, minlength=len(sets))
-            several = ways > 1
-            if several.any():
-                yield sets.take(several), source[several], np.zeros(int(several.sum()), dtype=np.bool_)
-            on = ways[went.source] == 1
-            went_sets, source = went.sets.take(on), source[went.source[on]]
-        else:
-            went_sets, source = went.sets, source[went.source]
-        if not len(source):
-            return
-        bad = flow.may_fail(went_sets)
-        if bad.any():
-            yield went_sets.take(bad), source[bad], np.ones(int(bad.sum()), dtype=np.bool_)
-        sets, source = went_sets.take(~bad), source[~bad]
-        if not len(source):
-            return
-    yield sets, source, np.zeros(len(source), dtype=np.bool_)
 
 
 def start_cells(flow: Flow, grid: Grid) -> Ints:
@@ -153,56 +131,71 @@ def check_grid(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResul
     if followed.arena.task.network.disables_out_of_bounds:
         return Rejected("operators that leave the bounds are disabled, which sets of states do not follow")
     flow = Flow(followed.arena.task, followed.fitted)
-    grid, marks, steps = _read(flow, certificate)
-    _check(flow, grid, marks, steps, followed.arena.budget)
+    grid, marks, plan = _read(flow, certificate)
+    _check(flow, grid, marks, plan, followed.arena.budget)
     return Accepted(
         f"no run of {subjects.policy} in {followed.arena.about} reaches fail ({int(marks.sum()):,} cells of {marks.size:,})"
     )
 
 
-def _check(flow: Flow, grid: Grid, marks: Bools, steps: int, budget: Budget) -> None:
+def _check(flow: Flow, grid: Grid, marks: Bools, plan: Plan, budget: Budget) -> None:
     missing = _start_marks(flow, grid) & ~marks
     if missing.any():
         raise Malformed(f"start states may lie in {_shown(flow, grid, int(missing.argmax()))}, which is not listed")
-    cells = np.flatnonzero(marks)
+    cells, inside = np.flatnonzero(marks), grid.inside(marks)
     for begin in range(0, len(cells), BATCH):
         budget.check()
         mine = cells[begin : begin + BATCH]
-        sets = flow.boxes(*grid.boxes(mine))
-        bad = flow.may_fail(sets)
-        if bad.any():
-            raise Malformed(f"fail may be met in {_shown(flow, grid, int(mine[bad.argmax()]))}")
-        for landed, source, failing in follow(flow, sets, steps):
-            if failing.any():
-                raise Malformed(f"fail may be reached from {_shown(flow, grid, int(mine[source[failing.argmax()]]))}")
-            first, last = grid.spans(*landed.ends)
-            for block in cells_between(first, last, grid.shape):
-                if not marks[block].all():
-                    other = int(block[~marks[block]][0])
-                    raise Malformed(f"steps may lead into {_shown(flow, grid, other)}, which is not listed")
+        how = judge(flow, grid.boxes(mine), inside, plan).how
+        for bad, said in ((FAILS, "fail may be reached"), (OPEN, "some ways may never return")):
+            if (how == bad).any():
+                raise Malformed(f"{said} from {_shown(flow, grid, int(mine[(how == bad).argmax()]))}")
 
 
-def _read(flow: Flow, certificate: Mapping[str, Any]) -> tuple[Grid, Bools, int]:
-    lines, steps = certificate.get("lines"), certificate.get("steps")
-    if not isinstance(lines, dict) or set(lines) != set(flow.place):
+def _read(flow: Flow, certificate: Mapping[str, Any]) -> tuple[Grid, Bools, Plan]:
+    given = certificate.get("lines")
+    if not isinstance(given, dict) or set(given) != set(flow.place):
         raise Malformed("'lines' does not name the task's variables")
-    if not isinstance(steps, int) or isinstance(steps, bool) or not 1 <= steps <= 10_000:
-        raise Malformed("'steps' is no number from 1 to 10000")
     axes = []
     for k, variable in enumerate(flow.variables):
-        given = lines[variable.name]
-        if not isinstance(given, list) or not all(type(x) in (int, float) and np.isfinite(x) for x in given):
-            raise Malformed(f"the lines of '{variable.name}' are no numbers")
-        line = np.array(given, dtype=np.float64)
-        rising = len(line) > 0 and line[0] == flow.lower[k] and (np.diff(line) > 0).all() and line[-1] <= flow.upper[k]
+        line = _numbers(given[variable.name], f"the lines of '{variable.name}'")
+        rising = len(line) > 0 and line[0] == flow.lower[k] and line[-1] <= flow.upper[k]
         if not rising or (variable.kind is not Kind.REAL and not (line == np.floor(line)).all()):
             raise Malformed(f"the lines of '{variable.name}' do not rise from its lower bound")
         axes.append(line)
-    grid = Grid(tuple(axes), flow.upper, tuple(v.kind is not Kind.REAL for v in flow.variables))
+    grid = Grid(tuple(axes), flow.upper, flow.whole)
     total = int(np.prod([float(n) for n in grid.shape]))
     if total > MOST_CELLS:
         raise Malformed("there are too many cells")
-    return grid, unpack_marks(certificate.get("cells"), total), steps
+    return grid, unpack_marks(certificate.get("cells"), total), _plan(flow, certificate)
+
+
+def _plan(flow: Flow, certificate: Mapping[str, Any]) -> Plan:
+    cuts = certificate.get("cuts", {})
+    if not isinstance(cuts, dict) or not set(cuts) <= set(flow.place):
+        raise Malformed("'cuts' names what is no variable of the task")
+    return Plan(
+        _count(certificate, "steps", None, 10_000),
+        _count(certificate, "parts", MOST_PARTS, MOST_PARTS),
+        _count(certificate, "halvings", 0, MOST_HALVINGS),
+        tuple(_numbers(cuts.get(v.name, []), f"the cuts of '{v.name}'") for v in flow.variables),
+    )
+
+
+def _count(certificate: Mapping[str, Any], key: str, default: int | None, most: int) -> int:
+    number, least = certificate.get(key, default), 0 if key == "halvings" else 1
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        raise Malformed(f"'{key}' is no number from {least} to {most}")
+    return number
+
+
+def _numbers(given: Any, what: str) -> Floats:
+    if not isinstance(given, list) or not all(type(x) in (int, float) and abs(x) < 1e300 for x in given):
+        raise Malformed(f"{what} are no numbers")
+    numbers = np.array(given, dtype=np.float64)
+    if not (np.diff(numbers) > 0).all():
+        raise Malformed(f"{what} do not rise")
+    return numbers
 
 
 def pack_marks(marks: Bools) -> str:

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.affine_forms import Bools, Floats, truth_of
 from polvet.check.box_view import Unreadable
-from polvet.check.flow import Moves, Sets, Way
+from polvet.check.flow import Moves, Way
+from polvet.check.state_sets import Sets
 from polvet.kernel.compiled import Words
 from polvet.model.expressions import Binary, Expression, IntLiteral, Name
 from polvet.model.network import Kind

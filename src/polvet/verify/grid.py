@@ -1,13 +1,14 @@
-"""Real-valued models by grids: the cells that the policy's sets of states return to, finer and finer until none may fail.
+"""Real-valued models by grids: cells that runs return to, guessed from runs, finer and finer until the checker finds no way out.
 
-Source   reachability over grids of boxes (Bacci, Giacobbe, Parker, Verifying reinforcement learning up to infinity, IJCAI 2021,
-         cover by templates; here by a fixed grid). `follow` in `check.grid` is one return, `_close` the worklist
-Differs  a set is followed as an affine form for several steps before it is put back on the grid, so that what a cell is too wide
-         by is paid once per return, not once per step. Lines of the grid lie where trees and guards change their mind
-Cost     one return per cell; cells grow by four with each halving in two dimensions
+Source   reachability over grids of boxes (Bacci, Giacobbe and Parker, Verifying reinforcement learning up to infinity, IJCAI
+         2021, cover by templates); invariants guessed from runs and mended by what refutes them (Garg, Loeding, Madhusudan,
+         Neider, ICE: a robust framework for learning invariants, CAV 2014)
+Differs  cells are listed where the kernel's runs were. The checker's own judgement (`check.returning`) is the teacher: a cell
+         from which some way does not come back in time adds the cells where that way is then; one that may fail ends the attempt
+Cost     one return per cell, most of them within a step or two; cells grow by four with each halving in two dimensions
 Limits   bounded variables; sums, products, case distinctions; networks and trees. Never finds an unsafe run
-Sets are followed with the checker's arithmetic (`check.flow`). What must not agree by a shared mistake is tried by other means before it
-is believed: the kernel runs the policy from states drawn in listed cells (`_try_in_kernel`), and none of the runs may fail.
+Nothing is computed here about sets of states: the engine runs, draws lines and lists cells. What the checker might be wrong about is
+tried by other means before it is believed: the kernel runs the policy from states drawn in listed cells (`_try_in_kernel`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import numpy as np
 from polvet.budget import Budget, stopwatch
 from polvet.check.box_view import Unreadable
 from polvet.check.flow import Flow
-from polvet.check.grid import Grid, cells_between, follow, pack_marks, start_cells
+from polvet.check.grid import Grid, cells_between, pack_marks, start_cells
+from polvet.check.returning import FAILS, OPEN, Plan, judge
 from polvet.files import Json
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Binary, Expression, Name, children
@@ -36,35 +38,44 @@ from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, PLAIN_INPUTS, STRI
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
 METHOD = "grid"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Cells per real variable over what runs visit; how long and in how many parts sets are followed; how often cells are halved.
+
+    `clocks`: whether integers with many values are cut where trees compare them.
+    """
+
+    cells: int
+    steps: int
+    parts: int
+    halvings: int
+    clocks: bool = False
+
+
 ATTEMPTS = (
-    (32, 1, False),
-    (64, 1, False),
-    (64, 4, False),
-    (128, 1, False),
-    (128, 4, False),
-    (128, 1, True),
-    (256, 4, False),
-    (256, 16, False),
-    (256, 1, False),
-    (512, 4, False),
-    (512, 16, False),
-    (512, 64, False),
-    (1024, 16, False),
-    (1024, 64, False),
-    (2048, 16, False),
-    (2048, 64, False),
+    Attempt(32, 16, 16, 1),
+    Attempt(64, 64, 32, 2),
+    Attempt(128, 32, 32, 2),
+    Attempt(128, 300, 64, 2),
+    Attempt(128, 100, 64, 2, clocks=True),
+    Attempt(256, 64, 64, 2),
+    Attempt(256, 400, 64, 3),
+    Attempt(512, 100, 64, 2),
+    Attempt(512, 400, 128, 4),
+    Attempt(1024, 400, 128, 4),
+    Attempt(2048, 400, 128, 4),
 )
-"""Cells per real variable over what runs were seen to visit; steps before a set returns to the grid; whether integers with many
-values are cut where trees compare them."""
-RUNS, RUN_STEPS = 50, 1_000
+RUNS, RUN_STEPS = 300, 1_000
 DRAWN = 2_000
 """States of listed cells from which the kernel runs the policy."""
 MARGIN = 0.25
 """How far the fine part of the grid reaches beyond the values seen, as a share of their range."""
-BATCH = 1 << 14
-MOST_CELLS = 2**31
-MOST_TOUCHED = 1 << 24
-"""More cells than that touched by one batch: the grid is too coarse to tell anything."""
+BATCH = 1 << 13
+MOST_CELLS = 2**28
+MOST_TOUCHED = 1 << 22
+"""More cells than that touched by what does not return: the grid is too coarse to tell anything."""
 
 
 def _verify(bound: Bound, request: Request) -> SafetyResult:
@@ -72,72 +83,72 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
     budget, seed = request.budget, request.seed
     try:
         flow = Flow(bound.task, bound.fitted)
-        seen = _seen(bound, flow, seed, budget)
+        seen = _seen(bound, seed, budget)
         tried: list[Json] = []
-        for cells, steps, clocks in ATTEMPTS:
-            grid = _grid(flow, seen, cells, clocks=clocks)
+        for attempt in ATTEMPTS:
+            grid = _grid(flow, seen, attempt)
             if prod(grid.shape) > MOST_CELLS:
                 break
-            spent = stopwatch()
-            closure = _close(flow, grid, steps, budget)
-            tried.append(
-                {
-                    "cells": cells,
-                    "steps": steps,
-                    "reached": closure.reached,
-                    "seconds": round(spent(), 3),
-                }
-            )
-            if closure.marks is not None:
-                _try_in_kernel(bound, grid, closure.marks, seed)
-                return Safe(
-                    _certificate(flow, grid, closure.marks, steps), METHOD, {"cells": closure.reached, "tried": tried}
-                )
-            if closure.stopped:
-                return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
-            if prod(grid.shape) * 5 > budget.most_bytes:
+            if prod(grid.shape) * 10 > budget.most_bytes:
                 return Unknown(str(budget.reached("memory")), METHOD, {"tried": tried})
+            spent = stopwatch()
+            plan = Plan(attempt.steps, attempt.parts, attempt.halvings, _cuts(flow))
+            found = _close(flow, grid, seen, plan, budget)
+            tried.append(
+                {"cells": attempt.cells, "steps": attempt.steps, "listed": found.listed, "seconds": round(spent(), 3)}
+            )
+            if found.marks is not None:
+                _try_in_kernel(bound, grid, found.marks, seed)
+                return Safe(
+                    _certificate(flow, grid, found.marks, plan), METHOD, {"cells": found.listed, "tried": tried}
+                )
+            if found.stopped:
+                return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
     except Unreadable as refusal:
         return Unknown(str(refusal), METHOD)
-    return Unknown(f"a grid of {ATTEMPTS[-1][0]} cells per variable is too coarse", METHOD, {"tried": tried})
+    return Unknown(f"a grid of {ATTEMPTS[-1].cells} cells per variable is too coarse", METHOD, {"tried": tried})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Closed:
-    """The cells reached, if none of them may fail; or how far it got."""
+    """The cells to list, if all runs from them return; or how far it got."""
 
     marks: np.ndarray | None
-    reached: int
+    listed: int
     stopped: bool = False
 
 
-def _close(flow: Flow, grid: Grid, steps: int, budget: Budget) -> _Closed:
-    """Return the least set of cells that holds the start states and that all sets return to."""
-    marks = np.zeros(prod(grid.shape), dtype=np.bool_)
-    frontier = start_cells(flow, grid)
-    marks[frontier] = True
-    reached = len(frontier)
-    while len(frontier):
+def _close(flow: Flow, grid: Grid, seen: np.ndarray, plan: Plan, budget: Budget) -> _Closed:
+    """Return a set of cells that holds the start states and what was seen, and that all runs from it return to."""
+    marks = np.zeros(grid.shape, dtype=np.bool_)
+    marks[tuple(grid.spans(seen, seen)[0].T)] = True
+    marks.ravel()[start_cells(flow, grid)] = True
+    for place in range(len(grid.shape)):
+        if _is_large(flow, place):  # what a clock says matters little to where runs are
+            marks = np.logical_or.accumulate(marks, axis=place)
+    cells = np.flatnonzero(marks)
+    marks = marks.ravel()
+    while len(cells):
         fresh: list[np.ndarray] = []
-        for begin in range(0, len(frontier), BATCH):
+        inside = grid.inside(marks)
+        for begin in range(0, len(cells), BATCH):
             if budget.is_over():
-                return _Closed(None, reached, stopped=True)
-            sets = flow.boxes(*grid.boxes(frontier[begin : begin + BATCH]))
-            if flow.may_fail(sets).any():
-                return _Closed(None, reached)
-            for landed, _, failing in follow(flow, sets, steps):
-                if failing.any():
-                    return _Closed(None, reached)
-                first, last = grid.spans(*landed.ends)
-                if float((last - first + 1).prod(axis=1).sum()) > MOST_TOUCHED:
-                    return _Closed(None, reached)
-                for block in cells_between(first, last, grid.shape):
-                    new = np.unique(block[~marks[block]])
-                    marks[new] = True
-                    reached += len(new)
-                    fresh.append(new)
-        frontier = np.concatenate(fresh) if fresh else np.zeros(0, dtype=np.int64)
-    return _Closed(marks, reached)
+                return _Closed(None, int(marks.sum()), stopped=True)
+            mine = cells[begin : begin + BATCH]
+            found = judge(flow, grid.boxes(mine), inside, plan)
+            if (found.how == FAILS).any():
+                return _Closed(None, int(marks.sum()))
+            # What does not return comes again when more is listed.
+            fresh.append(mine[found.how == OPEN])
+            first, last = grid.spans(*found.landed.ends)
+            if float((last - first + 1).prod(axis=1).sum()) > MOST_TOUCHED:
+                return _Closed(None, int(marks.sum()))
+            for block in cells_between(first, last, grid.shape):
+                new = np.unique(block[~marks[block]])
+                marks[new] = True
+                fresh.append(new)
+        cells = np.concatenate(fresh)
+    return _Closed(marks, int(marks.sum()))
 
 
 def _try_in_kernel(bound: Bound, grid: Grid, marks: np.ndarray, seed: int) -> None:
@@ -161,31 +172,32 @@ def _value(kind: Kind, number: float) -> bool | int | float:
     return number if kind is Kind.REAL else bool(number) if kind is Kind.BOOL else int(number)
 
 
-def _certificate(flow: Flow, grid: Grid, marks: np.ndarray, steps: int) -> Certificate:
-    lines = {
-        variable.name: line.tolist() if variable.kind is Kind.REAL else [int(x) for x in line]
-        for variable, line in zip(flow.variables, grid.lines, strict=True)
+def _certificate(flow: Flow, grid: Grid, marks: np.ndarray, plan: Plan) -> Certificate:
+    named = {
+        key: {
+            v.name: [x if v.kind is Kind.REAL else int(x) for x in row.tolist()]
+            for v, row in zip(flow.variables, rows, strict=True)
+        }
+        for key, rows in (("lines", grid.lines), ("cuts", plan.cuts))
     }
-    return {"kind": "grid", "steps": steps, "lines": lines, "cells": pack_marks(marks)}
+    limits = {"steps": plan.steps, "parts": plan.parts, "halvings": plan.halvings}
+    return {"kind": METHOD, **named, **limits, "cells": pack_marks(marks)}
 
 
 # -- where to draw the lines
 
 
-def _seen(bound: Bound, flow: Flow, seed: int, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and greatest values of each variable along some runs."""
+def _seen(bound: Bound, seed: int, budget: Budget) -> np.ndarray:
+    """Return the states [n, variables] of some runs, as doubles."""
     starts = drawable_starts(bound.task, budget=budget).sample(RUNS, random.Random(seed), budget=budget)
-    low, high = flow.upper.copy(), flow.lower.copy()
-    for number, start in enumerate(starts):
-        states = np.array(trace(bound, start, number, max_steps=RUN_STEPS, seed=seed).states, dtype=np.float64)
-        low, high = np.minimum(low, states.min(axis=0)), np.maximum(high, states.max(axis=0))
-    return low, high
+    runs = [trace(bound, start, number, max_steps=RUN_STEPS, seed=seed).states for number, start in enumerate(starts)]
+    return np.array([state for states in runs for state in states], dtype=np.float64)
 
 
-def _grid(flow: Flow, seen: tuple[np.ndarray, np.ndarray], cells: int, *, clocks: bool) -> Grid:
+def _grid(flow: Flow, seen: np.ndarray, attempt: Attempt) -> Grid:
     cuts: list[set[float]] = [set() for _ in flow.variables]
     for place, cut in _tree_cuts(flow):
-        if clocks or not _is_large(flow, place):
+        if attempt.clocks or not _is_large(flow, place):
             cuts[place].add(cut)
     for place, cut in _condition_cuts(flow):
         cuts[place].add(cut)
@@ -194,8 +206,8 @@ def _grid(flow: Flow, seen: tuple[np.ndarray, np.ndarray], cells: int, *, clocks
         low, high = flow.lower[k], flow.upper[k]
         mine = {float(low), *(cut for cut in cuts[k] if low < cut <= high)}
         if variable.kind is Kind.REAL:
-            a, b = seen[0][k], seen[1][k]
-            width = max(b - a, 1e-9 * (high - low)) / cells
+            a, b = seen[:, k].min(), seen[:, k].max()
+            width = max(b - a, 1e-9 * (high - low)) / attempt.cells
             reach = MARGIN * (b - a)
             fine = np.arange(a - reach, b + reach + width, width)
             # Beyond what was seen, cells grow by half each.
@@ -205,7 +217,15 @@ def _grid(flow: Flow, seen: tuple[np.ndarray, np.ndarray], cells: int, *, clocks
         elif not _is_large(flow, k):
             mine |= set(np.arange(low, high + 1).tolist())
         lines.append(np.array(sorted(mine)))
-    return Grid(tuple(lines), flow.upper, tuple(v.kind is not Kind.REAL for v in flow.variables))
+    return Grid(tuple(lines), flow.upper, flow.whole)
+
+
+def _cuts(flow: Flow) -> tuple[np.ndarray, ...]:
+    """Return where sets are cut so that each piece goes its own way: at the thresholds of trees."""
+    cuts: list[set[float]] = [set() for _ in flow.variables]
+    for place, cut in _tree_cuts(flow):
+        cuts[place].add(cut)
+    return tuple(np.array(sorted(row), dtype=np.float64) for row in cuts)
 
 
 def _is_large(flow: Flow, place: int) -> bool:
