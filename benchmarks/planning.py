@@ -166,8 +166,8 @@ def page(rows: list[dict[str, Any]], largest: list[dict[str, Any]]) -> str:
     lines = [
         "# Grounding, exploring and deciding planning problems",
         "",
-        "CPU seconds, one run. *Naive* reads with the package `pddl` and goes through the product of all parameters; *times* is its time by",
-        "polvet's for reading and grounding. States and answers are those of the published oracle, or the run fails.",
+        "CPU seconds, one run. *Naive* reads with the package `pddl` and goes through the product of all parameters; *times* is its time",
+        "by polvet's for reading and grounding. States and answers are those of the published oracle, or the run fails.",
         "",
         "| problem | atoms | ground actions | states | ground | explore | strong-cyclic | naive instances | naive | times |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -180,8 +180,8 @@ def page(rows: list[dict[str, Any]], largest: list[dict[str, Any]]) -> str:
         lines.append(f"| {one['problem']} | {counts} | {own} | {instances} | {naive} | {one.get('ratio', '')} |")
     lines += [
         "",
-        "Triangles of the tireworld, until one takes too long in all: reading, grounding, enumerating all states, deciding. The kernel keeps",
-        "the limit by the wall clock, so that on a busy machine a size may be stopped with fewer CPU seconds.",
+        "Triangles of the tireworld, until one takes too long in all: reading, grounding, enumerating all states, deciding. The kernel",
+        "keeps the limit by the wall clock, so that on a busy machine a size may be stopped with fewer CPU seconds.",
         "",
         "| size | states | strong-cyclic | CPU seconds |",
         "|---|---|---|---|",
