@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ from polvet.model.properties import (
     Until,
 )
 from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition, resolved
-from polvet.model.world import AS_WRITTEN, Reader, Reading, WorldFile
+from polvet.model.world import AS_WRITTEN, Reader, Reading, World, WorldFile
 from polvet.numbers import exact
 from polvet.worlds.formats import domain_of, format_of, is_address, load_model, read_world
 
@@ -128,8 +129,8 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
 
 def make_task(parts: TaskParts) -> Task:
     """Return the task made of these parts."""
-    world = read_world(parts.model, parts.domain, parts.problem)
-    network = replace(instantiate(world.model, parts.constants), out_of_bounds=parts.options.out_of_bounds)
+    world, network = _instantiated(_Subject(parts))
+    network = replace(network, out_of_bounds=parts.options.out_of_bounds)
     place = Where(str(parts.model))
     texts = {role: (text, place.at(role)) for role, text in world.conditions.items()} | dict(parts.conditions)
     found = {} if texts else _from_only_task(network)
@@ -141,6 +142,31 @@ def make_task(parts: TaskParts) -> Task:
         network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), reading,
         parts.options.avoid, parts.options, parts.source,
     )  # fmt: skip
+
+
+class _Subject:
+    """The model of a task's parts under their constants: equal to another where the same files, of the same digest, say the same."""
+
+    def __init__(self, parts: TaskParts) -> None:
+        self.parts = parts
+        constants = sorted((name, type(value), value) for name, value in parts.constants.items())
+        bounds = sorted(parts.problem.bounds.items())
+        # SOUND: a world reads the files of the digest and nothing else (`WorldFormat`).
+        self.key = parts.source.sha256, parts.model, parts.domain, str(constants), str(bounds), parts.problem.schemas
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Subject) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=1)
+def _instantiated(subject: _Subject) -> tuple[World, Network]:
+    """Return the world and its network; a command reads its model once, though each of its checks asks for the task."""
+    parts = subject.parts
+    world = read_world(parts.model, parts.domain, parts.problem)
+    return world, instantiate(world.model, parts.constants)
 
 
 def _with_expressions(reading: PolicyReading, network: Network, parse: Reader, where: Where) -> PolicyReading:

@@ -234,9 +234,41 @@ class Steered(Odd):
         self.action_space = spaces.Box(-1, 1)
 
 
+def acting(space):
+    """An environment with that space of actions."""
+    return lambda: type("Acting", (Odd,), {"__init__": lambda self: None, "action_space": space})()
+
+
+class Undecided(Odd):
+    def step(self, action):
+        return self.at, 0.0, np.array([True, False]), False, {}
+
+
+class Numberless(Odd):
+    def step(self, action):
+        return np.array([np.nan]), 0.0, False, False, {}
+
+
+class Unrewarded(Odd):
+    def step(self, action):
+        return self.at, float("nan"), False, False, {}
+
+
+class Unready(Odd):
+    def reset(self, *, seed=None, options=None):
+        raise RuntimeError("no stairs today")
+
+
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
+        (acting(spaces.Discrete(2, start=1)), r"numbered from 1: Discrete\(2, start=1\).*TransformAction"),
+        (acting(spaces.MultiDiscrete([2, 2])), r"not discrete, but MultiDiscrete"),
+        (acting(spaces.MultiBinary(3)), r"not discrete, but MultiBinary"),
+        (Undecided, r"whether the episode ends, is no truth value"),
+        (Numberless, r"holds a NaN"),
+        (Unrewarded, r"the reward nan is no finite number"),
+        (Unready, r"reset\(seed=0\) raises RuntimeError: no stairs today"),
         (Undeclared, r"turns out differently when it is made again.*np_random only"),
         (Unhashable, r"cannot be compared: a object.*`state` function"),
         (Raising, r"step\(0\) raises ZeroDivisionError: the stair is broken, after the actions \[0, 0\]"),
@@ -249,6 +281,21 @@ class Steered(Odd):
 def test_an_unusual_environment_is_refused_with_what_is_wrong(kind, says):
     with pytest.raises(InputError, match=says):
         polvet.from_gym(kind())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"state": lambda env: env.unwrapped.nothing}, "`state` raises AttributeError"),
+        ({"snapshot": lambda env: env.nothing, "restore": lambda env, at: None}, "`snapshot` raises AttributeError"),
+        ({"snapshot": lambda env: 1, "restore": lambda env, at: env.nothing}, "`restore` raises AttributeError"),
+        ({"fail": lambda state: True}, "`fail` raises TypeError"),
+        ({"seeds": ["x"]}, "'x' in `seeds` is no integer"),
+    ],
+)
+def test_what_a_users_function_raises_is_said(given, says):
+    with pytest.raises(InputError, match=says):
+        polvet.from_gym(Odd(), **given)
 
 
 def test_an_unbounded_environment_ends_at_the_limit():

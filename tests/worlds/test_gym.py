@@ -166,3 +166,62 @@ def test_probabilities_that_are_none_are_refused():
     bad = TransitionTable("t", 2, ("a",), {(0, 0): (Outcome(Fraction(1), 5),)}, (0,))
     with pytest.raises(InputError, match="leads nowhere"):
         build_table(bad)
+
+
+RIGHT = (1.0, 0, 0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({0: {0: [(0.5, 0, 0.0, False)]}}, r"P\[0\]\[0\]: the probabilities 0.5 are not a distribution"),
+        ({0: {0: [(float("inf"), 0, 0.0, False)]}}, r"P\[0\]\[0\]: the probabilities inf are no numbers"),
+        ({0: {0: [("a", 0, 0.0, False)]}}, "the probabilities 'a' are no numbers"),
+        ({0: {0: [(1.0, 0, 0.0)]}}, r"P\[0\]\[0\]\[0\]: is not four things.*terminated"),
+        ({0: {0: [(1.0, 3, 0.0, False)]}}, "the next state 3 is none of 0 to 0"),
+        ({0: {0: [(1.0, 0.5, 0.0, False)]}}, "the next state 0.5 is none"),
+        ({0: {0: [(1.0, 0, None, False)]}}, "the reward None is no finite number"),
+        ({0: {0: []}}, "no list of outcomes"),
+        ({0: {0: None}}, "no list of outcomes"),
+        ({0: {"up": [RIGHT]}}, "the action 'up' is no number from 0"),
+        ({0: {-1: [RIGHT]}}, "the action -1 is no number from 0"),
+        ({1: {0: [RIGHT]}, 2: {}}, "not numbered 0, 1, 2"),
+        ({0: {}, 1: {}}, "no state has an action"),
+    ],
+)
+def test_a_malformed_table_is_refused_at_its_place(table, says):
+    env = gymnasium.make("FrozenLake-v1")
+    env.unwrapped.P = table
+    with pytest.raises(InputError, match=says):
+        polvet.from_gym(env)
+
+
+def test_a_table_without_start_states_says_what_to_set():
+    env = gymnasium.make("FrozenLake-v1")
+    env.unwrapped.initial_state_distrib = None
+    with pytest.raises(InputError, match=r"initial_state_distrib.*Set it to the probability of each of the 16 states"):
+        polvet.from_gym(env)
+
+
+def test_actions_that_are_absent_are_not_applicable():
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    env.unwrapped.P = {
+        s: {a: row for a, row in rows.items() if (s, a) != (0, 1)} for s, rows in env.unwrapped.P.items()
+    }
+    task = polvet.from_gym(env)
+    start = {"s": 0, "row": 0, "column": 0, "failed": False, "reached": False}
+    assert task.permit(0).allowed(start) == ("left", "right", "up")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"fail": lambda state: True}, r"`fail` raises TypeError.*\(state, reward, terminated, info\)"),
+        ({"goal": lambda *step: 1 / 0}, "`goal` raises ZeroDivisionError"),
+        ({"state": lambda number: {"row": [1]}}, r"`state` raises TypeError.*\{name: integer\}"),
+        ({"state": lambda number: 3}, "`state` raises AttributeError"),
+    ],
+)
+def test_what_a_users_function_raises_is_said(given, says):
+    with pytest.raises(InputError, match=says):
+        polvet.from_gym(gymnasium.make("FrozenLake-v1"), **given)

@@ -63,9 +63,10 @@ class GuidedPolicy:
         """Return the same policy over the same packed states, with the distance as a reward."""
         task = bound.task
         start = task.start if task.start is not None else task.network.initial_condition
-        compiled = Compiled(
-            task.network, conditions=[task.fail, task.goal, start], rewards=[Reward(distance_to_fail(task), None)]
-        )
+        kept = task.network.derived
+        key = "distance", task.fail
+        far = kept[key] = kept.get(key) or distance_to_fail(task)
+        compiled = Compiled(task.network, conditions=[task.fail, task.goal, start], rewards=[Reward(far, None)])
         return cls(bind_policy(bound.fitted, compiled), _core.Visits())
 
 

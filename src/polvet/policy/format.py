@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from polvet.policy.protocol import Policy
 
 HEAD = 4096
 """How many bytes tell a format that has a signature."""
+REMEMBERED = 1 << 20
+"""Up to so many bytes, what was made of a file's content is kept: a command reads its policy many times."""
 UBJSON = (b"{L", b"{l", b"{i", b"{U", b"{I")
 
 
@@ -32,8 +34,9 @@ class Content:
 
     @classmethod
     def of(cls, path: str | Path) -> Content:
-        """Return the content of the file."""
-        return cls(path, read_bytes(path))
+        """Return the content of the file; what was made of the same bytes before is not made again, if they are few."""
+        data = read_bytes(path)
+        return _remembered(str(path), data) if len(data) <= REMEMBERED else cls(path, data)
 
     @cached_property
     def opening(self) -> bytes:
@@ -72,6 +75,11 @@ class Content:
 
     def _parsed(self, number: Callable[[str], float]) -> Any:
         return parse_json(self.text, self.where, parse_constant=float, parse_float=number)
+
+
+@lru_cache(maxsize=4)
+def _remembered(path: str, data: bytes) -> Content:
+    return Content(path, data)
 
 
 @dataclass(frozen=True, slots=True)

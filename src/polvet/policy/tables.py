@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from struct import pack, unpack
 from typing import Any
 
 import numpy as np
@@ -87,18 +88,19 @@ def table_from_json(document: Any, where: Where) -> Table:
         raise InputError("'rows' must be a list.", where.at("rows"), "Write a list of rows.")
     default = document.get("default")
     rows: dict[Key, tuple[float, ...]] = {}
+    list_of_rows = where.at("rows")
     for index, entry in enumerate(entries):
-        place = where.at("rows").at(index)
+        place = list_of_rows.at(index)
         if not isinstance(entry, dict) or not isinstance(entry.get("state"), dict):
             raise InputError(
                 "a row must be an object with a 'state' object.", place, 'Write {"state": {"x": 0}, "action": "a"}.'
             )
         refuse_unknown_keys(entry, ROW_KEYS, place)
-        key = _key(entry["state"], inputs, place.at("state"))
+        key = _key(entry["state"], inputs, place, "state")
         if key in rows:
             raise InputError("this state has two rows.", place, "Keep one of them.")
         rows[key] = _row_scores(entry, outputs, place)
-    index_of_default = None if default is None else _label(default, outputs, where.at("default"))
+    index_of_default = None if default is None else _label(default, outputs, where, "default")
     return Table(inputs, outputs, rows, index_of_default)
 
 
@@ -130,53 +132,65 @@ def _name_list(document: Any, key: str, where: Where) -> tuple[str, ...]:
     return checked_names(names, len(names), key.removesuffix("s"), where.at(key))
 
 
-def _key(state: Mapping[str, Any], inputs: tuple[str, ...], where: Where) -> Key:
-    for name in state:
-        if name not in inputs:
-            raise InputError(f"'{name}' is not an input of the table.", where, suggest(name, inputs))
+def _key(state: Mapping[str, Any], inputs: tuple[str, ...], place: Where, *path: str) -> Key:
+    if len(state) != len(inputs) or any(name not in state for name in inputs):
+        where = _below(place, path)
+        for name in state:
+            if name not in inputs:
+                raise InputError(f"'{name}' is not an input of the table.", where, suggest(name, inputs))
+        name = next(name for name in inputs if name not in state)
+        raise InputError(f"the value of '{name}' is missing.", where, "Give every input a value.")
     values = []
     for name in inputs:
-        if name not in state:
-            raise InputError(f"the value of '{name}' is missing.", where, "Give every input a value.")
-        values.append(_number(state[name], where.at(name)))
-    with np.errstate(over="ignore"):
-        key = tuple(np.array(values, dtype=np.float32).tolist())
-    for name, value in zip(inputs, key, strict=True):
-        if not math.isfinite(value):
-            raise InputError("the number is too large.", where.at(name), "Write a number that a float32 holds.")
-    return key
+        number = _number(state[name], place, *path, name)
+        try:
+            values.append(unpack("<f", pack("<f", number))[0])  # as a float32 holds it
+        except OverflowError:
+            raise _too_large(_below(place, (*path, name))) from None
+    return tuple(values)
 
 
 def _row_scores(entry: Mapping[str, Any], outputs: tuple[str, ...], where: Where) -> tuple[float, ...]:
     if ("scores" in entry) == ("action" in entry):
         raise InputError("a row holds either 'scores' or an 'action'.", where, "Write one of the two.")
     if "action" in entry:
-        chosen = _label(entry["action"], outputs, where.at("action"))
+        chosen = _label(entry["action"], outputs, where, "action")
         return tuple(1.0 if index == chosen else 0.0 for index in range(len(outputs)))
     scores = entry["scores"]
     if not isinstance(scores, list) or len(scores) != len(outputs):
         raise InputError(
             f"'scores' must be a list of {len(outputs)} numbers, one per output.", where.at("scores"), "Write a number."
         )
-    return tuple(_number(score, where.at("scores").at(index)) for index, score in enumerate(scores))
+    return tuple(_number(score, where, "scores", index) for index, score in enumerate(scores))
 
 
-def _label(label: Any, outputs: tuple[str, ...], where: Where) -> int:
+def _label(label: Any, outputs: tuple[str, ...], place: Where, *path: str | int) -> int:
     if label not in outputs:
-        raise InputError(f"'{label}' is not an output of the table.", where, suggest(str(label), outputs))
+        raise InputError(f"'{label}' is not an output of the table.", _below(place, path), suggest(str(label), outputs))
     return outputs.index(label)
 
 
-def _number(value: Any, where: Where) -> float:
+def _number(value: Any, place: Where, *path: str | int) -> float:
     if not isinstance(value, int | float):  # bool is an int: false is 0, true is 1
-        raise InputError(f"{json.dumps(value)[:60]} is not a number.", where, "Write a number.")
+        raise InputError(f"{json.dumps(value)[:60]} is not a number.", _below(place, path), "Write a number.")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise InputError("the number is too large.", where, "Write a number that a float32 holds.")
+        raise _too_large(_below(place, path))
     return number
+
+
+def _too_large(where: Where) -> InputError:
+    return InputError("the number is too large.", where, "Write a number that a float32 holds.")
+
+
+def _below(place: Where, path: Sequence[str | int]) -> Where:
+    """Return a place further in: it is made where something is wrong there, since tables are long."""
+    for step in path:
+        place = place.at(step)
+    return place
 
 
 def _plain(value: float) -> Value:

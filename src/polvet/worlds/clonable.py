@@ -8,11 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from polvet.errors import InputError
+from polvet.errors import InputError, Where
 
 PAIRS = (("get_state", "set_state"), ("clone_state", "restore_state"))
+GIVEN = "It is given the environment, and `restore` also what `snapshot` returned: see env.unwrapped."
+NOWHERE = Where("env")
 Snapshot = Callable[[Any], Any]
 Restore = Callable[[Any, Any], None]
+
+
+def asked(name: str, where: Where, hint: str, function: Callable[..., Any], *given: Any) -> Any:
+    """Return what a function of the user's answers; what it raises becomes an InputError that names it."""
+    try:
+        return function(*given)
+    except Exception as error:
+        raise InputError(f"`{name}` raises {type(error).__name__}: {error}.", where, hint) from error
+
+
+def count_actions(env: Any) -> int:
+    """Return how many actions there are, numbered from 0, or raise an InputError: all else is not told apart by one number."""
+    space = env.action_space
+    if not any(kind.__name__ == "Discrete" for kind in type(space).__mro__):
+        what = f"the environment's actions are not discrete, but {space}."
+        raise InputError(what, hint="Wrap it in gymnasium.wrappers.TransformAction with a Discrete space.")
+    if int(getattr(space, "start", 0)) != 0:
+        what = f"the environment's actions are numbered from {int(space.start)}: {space}."
+        raise InputError(what, hint="Wrap it in gymnasium.wrappers.TransformAction, so that they begin with 0.")
+    return int(space.n)
 
 
 class Clonable:
@@ -36,15 +58,12 @@ class Clonable:
                 self._snapshot = lambda one, get=get: copy.deepcopy(getattr(one.unwrapped, get)())
                 self._restore = lambda one, state, put=put: getattr(one.unwrapped, put)(copy.deepcopy(state))
                 break
-        count = getattr(env.action_space, "n", None)
-        if count is None:
-            raise InputError("the environment's actions are not discrete.", hint="Wrap it so that they are.")
-        self.actions = int(count)
+        self.actions = count_actions(env)
 
     def save(self) -> Any:
         """Return the present state."""
         if self._snapshot is not None:
-            return self._snapshot(self.env)
+            return asked("snapshot", NOWHERE, GIVEN, self._snapshot, self.env)
         try:
             return copy.deepcopy(self.env)
         except Exception as error:
@@ -55,7 +74,7 @@ class Clonable:
     def put_back(self, saved: Any) -> None:
         """Go back to the state; chance is whatever it is there."""
         if self._restore is not None:
-            self._restore(self.env, saved)
+            asked("restore", NOWHERE, GIVEN, self._restore, self.env, saved)
         else:
             self.env = copy.deepcopy(saved)
 

@@ -24,7 +24,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
 from polvet.model.tables import Outcome, TransitionTable
 from polvet.worlds.chance import Enumerating, NotEnumerable, iter_scripts, read_cuts
-from polvet.worlds.clonable import Clonable, Restore, Snapshot
+from polvet.worlds.clonable import Clonable, Restore, Snapshot, asked
 from polvet.worlds.table import exact_reward
 
 MOST_STATES = 100_000
@@ -114,6 +114,8 @@ class _Enumeration:
         found: dict[int, None] = {}
         if seeds is not None:
             for seed in seeds:
+                if not isinstance(seed, int | np.integer):
+                    raise InputError(f"{seed!r} in `seeds` is no integer.", self.where, "Give seeds=[0, 1, 2].")
                 observation = self._reset(seed=int(seed))
                 found[self._number(observation, None)] = None
             return tuple(found)
@@ -228,6 +230,11 @@ class _Enumeration:
             raise InputError("step does not return five things.", self.where, "Follow Gymnasium's interface.")
         observation, reward, ended, _, info = shown
         exact_reward(reward, self.where)
+        if not isinstance(ended, bool | int | np.bool_):
+            what = (
+                f"the third thing that step({action}) returns, whether the episode ends, is no truth value: {ended!r}."
+            )
+            raise InputError(what, self.where, "Follow Gymnasium's interface.")
         following = self._known(observation) if ended else self._number(observation, (number, action))
         return Seen(chance.probability, following, float(reward), bool(ended), info)
 
@@ -238,6 +245,11 @@ class _Enumeration:
             at = path[0]
             actions.append(path[1])
         return f"after the actions {actions[::-1]}" if actions else "in a start state"
+
+
+def ask_judge(role: str, where: Where, judge: Judge, *step: Any) -> bool:
+    """Return what the user's predicate says of a step: the next state by names, its reward, whether it ends, further information."""
+    return bool(asked(role, where, "Write it as a function of (state, reward, terminated, info).", judge, *step))
 
 
 def table_of(
@@ -251,8 +263,10 @@ def table_of(
         named = {"s": one.state, **{name: values[one.state] for name, values in found.features.items()}}
         reaches = one.ended and (one.reward > 0 or one.reward == best)
         if goal is not None:
-            reaches = bool(goal(named, one.reward, one.ended, one.info))
-        fails = one.ended and not reaches if fail is None else bool(fail(named, one.reward, one.ended, one.info))
+            reaches = ask_judge("goal", found.where, goal, named, one.reward, one.ended, one.info)
+        fails = one.ended and not reaches
+        if fail is not None:
+            fails = ask_judge("fail", found.where, fail, named, one.reward, one.ended, one.info)
         return "failed" if fails else "reached" if reaches else "ended" if one.ended else None
 
     rows: dict[tuple[int, int], tuple[Outcome, ...]] = {}
@@ -301,7 +315,7 @@ def _key(env: Any, observation: Any, state: StateOf | None, where: Where) -> tup
     """Return what tells the state from others, and its features."""
     inner = env.unwrapped
     if state is not None:
-        given = state(env)
+        given = asked("state", where, "It is given the environment: see env.unwrapped.", state, env)
         if isinstance(given, Mapping):
             try:
                 features = {str(name): int(value) for name, value in given.items()}

@@ -16,6 +16,7 @@ from enum import Enum
 from fractions import Fraction
 from importlib import import_module
 from importlib.util import find_spec
+from operator import index
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -23,13 +24,14 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, MissingExtra, Where
 from polvet.model.tables import Outcome, TransitionTable
 from polvet.model.world import World, WorldFile, WorldFormat
-from polvet.worlds.clonable import Restore, Snapshot
-from polvet.worlds.enumerate import enumerate_env, find_difference, table_of
+from polvet.worlds.clonable import Restore, Snapshot, asked, count_actions
+from polvet.worlds.enumerate import ask_judge, enumerate_env, find_difference, table_of
 from polvet.worlds.table import OBSERVED, ROLES, build_table, exact_distribution, exact_reward
 
 PREFIX = "gym:"
 PACKAGES = {"MiniGrid": "minigrid"}
 """Environments whose package registers them only when it is imported."""
+ROW = "Write {state: {action: [(probability, next state, reward, terminated), ...]}}."
 Judge = Callable[[Mapping[str, int], float, bool, Mapping[str, Any]], bool]
 """A predicate of one step: (the next state by names, its reward, whether the episode ends, further information)."""
 
@@ -139,21 +141,55 @@ def read_env(
     given = getattr(inner, "P", None)
     if not isinstance(given, Mapping) or not given or not all(isinstance(rows, Mapping) for rows in given.values()):
         return _visited(env, where, name, fail, goal, labels, state, visiting or Visiting())
+    _check_table(given, where.at("P"))
     known = KNOWN.get(name.partition("-")[0].rpartition("/")[2])
-    states, actions = len(given), max(max(rows) for rows in given.values()) + 1
+    states, actions = (
+        len(given),
+        max(count_actions(env), *(int(action) + 1 for rows in given.values() for action in rows)),
+    )
     names = tuple(labels) if labels is not None else known.labels if known is not None else ()
     names = names or tuple(f"a{action}" for action in range(actions))
     if len(names) != actions:
         raise InputError(f"there are {actions} actions and {len(names)} labels.", where, "Name every action once.")
     features = _features(inner, states, state, where)
-    judged, events = _judges(inner, given, known, fail, goal, features)
+    judged, events = _judges(inner, given, known, fail, goal, features, where)
     rows = {
-        (int(source), int(action)): _outcomes(outcomes, events, where.at(source).at(action))
+        (int(source), int(action)): _outcomes(outcomes, events, where.at("P").at(source).at(action))
         for source, row in given.items()
         for action, outcomes in row.items()
     }
     starts = _starts(inner, states, where)
     return GymWorld(TransitionTable(name, states, names, rows, starts, features), judged)
+
+
+def _check_table(given: Mapping[Any, Mapping[Any, Any]], where: Where) -> None:
+    """Refuse what is no table of transitions, at the row that is none."""
+    if set(given) != set(range(len(given))):
+        raise InputError("its states are not numbered 0, 1, 2, ...", where, "Number them without gaps.")
+    if not any(given.values()):
+        raise InputError("no state has an action.", where, ROW)
+    for source, row in given.items():
+        for action, outcomes in row.items():
+            place = where.at(source).at(action)
+            if not _is_number_below(action, None):
+                raise InputError(f"the action {action!r} is no number from 0.", place, ROW)
+            if not isinstance(outcomes, Sequence) or isinstance(outcomes, str) or not outcomes:
+                raise InputError("is no list of outcomes.", place, ROW)
+            for number, one in enumerate(outcomes):
+                if not isinstance(one, tuple | list) or len(one) != 4:
+                    raise InputError("is not four things.", place.at(number), ROW)
+                if not _is_number_below(one[1], len(given)):
+                    what = f"the next state {one[1]!r} is none of 0 to {len(given) - 1}."
+                    raise InputError(what, place.at(number), ROW)
+                exact_reward(one[2], place.at(number))
+
+
+def _is_number_below(given: Any, bound: int | None) -> bool:
+    try:
+        number = index(given)
+    except TypeError:
+        return False
+    return number >= 0 and (bound is None or number < bound)
 
 
 def _visited(
@@ -208,7 +244,8 @@ def _features(
 ) -> dict[str, tuple[int, ...]]:
     """Return what the number of a state means: by the caller, by the environment's map, or by its `decode`."""
     if given is not None:
-        decoded = [given(one) for one in range(states)]
+        hint = "It is given the number of a state; return {name: integer}."
+        decoded = [asked("state", where, hint, _named_integers, given, one) for one in range(states)]
     elif (shape := _shape(inner)) is not None and shape[0] * shape[1] == states:
         decoded = [dict(zip(("row", "column"), divmod(one, shape[1]), strict=True)) for one in range(states)]
     elif callable(getattr(inner, "decode", None)):
@@ -224,6 +261,10 @@ def _features(
     return {name: tuple(int(one[name]) for one in decoded) for name in decoded[0]}
 
 
+def _named_integers(given: Callable[[int], Mapping[str, int]], state: int) -> dict[str, int]:
+    return {str(name): int(value) for name, value in given(state).items()}
+
+
 def _shape(inner: Any) -> tuple[int, int] | None:
     desc = getattr(inner, "desc", None)
     shape = getattr(desc if desc is not None else inner, "shape", None)
@@ -231,7 +272,13 @@ def _shape(inner: Any) -> tuple[int, int] | None:
 
 
 def _judges(
-    inner: Any, given: Any, known: Known | None, fail: Judge | None, goal: Judge | None, features: Mapping[str, Any]
+    inner: Any,
+    given: Any,
+    known: Known | None,
+    fail: Judge | None,
+    goal: Judge | None,
+    features: Mapping[str, Any],
+    where: Where,
 ) -> tuple[dict[str, str], Callable[[int, float, bool], str | None]]:
     """Return who judges, in words, and the function that tells a step's event."""
     letters = _letters(inner)
@@ -242,7 +289,7 @@ def _judges(
 
     def fails(state: int, reward: float, ended: bool) -> bool:
         if fail is not None:
-            return bool(fail(named(state), reward, ended, {}))
+            return ask_judge("fail", where, fail, named(state), reward, ended, {})
         if known is not None and known.fail_reward is not None:
             return reward == known.fail_reward
         if letters is not None:
@@ -251,7 +298,7 @@ def _judges(
 
     def reaches(state: int, reward: float, ended: bool) -> bool:
         if goal is not None:
-            return bool(goal(named(state), reward, ended, {}))
+            return ask_judge("goal", where, goal, named(state), reward, ended, {})
         if letters is not None:
             return letters[state] == "G"
         return ended and reward == best
@@ -284,7 +331,11 @@ def _letters(inner: Any) -> list[str] | None:
 def _outcomes(
     given: Sequence[Any], event: Callable[[int, float, bool], str | None], where: Where
 ) -> tuple[Outcome, ...]:
-    chances = exact_distribution([float(one[0]) for one in given], where)
+    try:
+        chances = exact_distribution([float(one[0]) for one in given], where)
+    except (OverflowError, TypeError, ValueError):
+        shown = ", ".join(repr(one[0]) for one in given)
+        raise InputError(f"the probabilities {shown} are no numbers.", where, ROW) from None
     merged: dict[tuple[int, Fraction, str | None], Fraction] = {}
     for chance, (_, state, reward, ended) in zip(chances, given, strict=True):
         if chance > 0:
@@ -299,7 +350,7 @@ def _starts(inner: Any, states: int, where: Where) -> tuple[int, ...]:
         raise InputError(
             "the environment does not say where it starts (initial_state_distrib).",
             where,
-            "Give a start condition, e.g. start='s == 0'.",
+            f"Set it to the probability of each of the {states} states, e.g. [1, 0, ...] where it starts in 0.",
         )
     return tuple(int(state) for state, chance in enumerate(given) if chance > 0)
 

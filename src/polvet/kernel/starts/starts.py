@@ -76,16 +76,28 @@ def sample_starts(task: Task, n: int, seed: int) -> list[State]:
 def drawable_starts(task: Task, *, megabytes: int = 500, budget: Budget = UNLIMITED) -> Starts:
     """Return the start states to draw from: exactly, or by rejection where counting would take too much memory or time."""
     network, initial = task.network, task.start is None
-    starts = Starts(
-        network,
-        network.initial_condition if task.start is None else task.start,
-        initial=initial,
-        megabytes=megabytes,
-        budget=budget.share(COUNTING_SHARE),
-        draw_beyond_limits=True,
-        where=network.model.where.at("restrict-initial") if initial else START,
-    )
-    return _some(task, starts)
+
+    def drawn() -> Starts:
+        return Starts(
+            network,
+            network.initial_condition if task.start is None else task.start,
+            initial=initial,
+            megabytes=megabytes,
+            budget=budget.share(COUNTING_SHARE),
+            draw_beyond_limits=True,
+            where=network.model.where.at("restrict-initial") if initial else START,
+        )
+
+    return _some(task, _counted_once(network, task.start, drawn))
+
+
+def _counted_once(network: Network, start: Expression | None, count: Callable[[], Starts]) -> Starts:
+    """Return the start states that the network keeps; where it has none yet, count them, and keep them if they are exact."""
+    key = "start states", start
+    found: Starts = network.derived.get(key) or count()
+    if found.method == "exact":
+        network.derived[key] = found
+    return found
 
 
 def _some(task: Task, starts: Starts) -> Starts:
@@ -185,13 +197,19 @@ class Starts:
         """Return the start states of a task: those satisfying `start`, or the model's initial states; none are an InputError."""
         if task.start is None:
             return _some(task, cls.initial(task.network, budget))
-        return _some(task, cls(task.network, task.start, budget=budget, where=START))
+        start = task.start
+        counted = _counted_once(task.network, start, lambda: cls(task.network, start, budget=budget, where=START))
+        return _some(task, counted)
 
     @classmethod
     def initial(cls, network: Network, budget: Budget = UNLIMITED) -> Starts:
         """Return the initial states of a network."""
         where = network.model.where.at("restrict-initial")
-        return cls(network, network.initial_condition, initial=True, budget=budget, where=where)
+        return _counted_once(
+            network,
+            None,
+            lambda: cls(network, network.initial_condition, initial=True, budget=budget, where=where),
+        )
 
     # -- splitting the condition
 
