@@ -638,6 +638,7 @@ class BoxSystem:
     def find_step_into(
         self,
         targets: list[Any],
+        sources: tuple[Sequence[int], Sequence[int]],
         without_boxes: list[Any],
         order: list[int],
         seed: int,

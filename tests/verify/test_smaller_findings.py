@@ -19,7 +19,7 @@ from polvet.policy.networks import network_of
 from polvet.policy.runs import End, Inspection, Judgement, Run
 from polvet.policy.save import save_policy
 from polvet.sources import TaskOptions, load_task
-from polvet.verify.abstraction import ABSTRACTION
+from polvet.verify.abstraction import ABSTRACTION, abstraction
 from polvet.verify.bmc import BMC
 from polvet.verify.portfolio import verify
 from polvet.verify.replay import replay
@@ -94,10 +94,11 @@ def test_bounded_search_says_that_operators_are_disabled(tmp_path):
 def test_regions_proved_safe_are_told_beside_an_unsafe_run(files, capsys):
     """From x >= 6 nothing leads down again, so that these starts are safe although x = 3 is not."""
     bound = bound_of(files, start="x == 3 || x >= 6", fail="x == 5")
-    found = ABSTRACTION(bound)
+    network = bound.task.network
+    given = ["x <= 2", "x <= 3", "x <= 4", "x <= 5", "y <= 0"]
+    found = abstraction([condition(network, parse_expression(text), Where("test")) for text in given])(bound)
     assert isinstance(found, Unsafe)
     assert found.proved_starts
-    network = bound.task.network
     semantics = bound.compiled.semantics
     starts = semantics.compile(condition(network, parse_expression("x == 3 || x >= 6"), Where("test")))
     safe = [state for state in _states() if starts(state) and state[0] >= 6]
@@ -107,6 +108,7 @@ def test_regions_proved_safe_are_told_beside_an_unsafe_run(files, capsys):
         told |= {state for state in _states() if starts(state) and holds(state)}
     assert told
     assert told <= set(safe)
+    (files / "predicates.txt").write_text("\n".join(given))
     command = [
         "verify",
         str(files / "m.prism"),
@@ -115,11 +117,13 @@ def test_regions_proved_safe_are_told_beside_an_unsafe_run(files, capsys):
         "x == 3 || x >= 6",
         "--fail",
         "x == 5",
+        "--predicates",
+        str(files / "predicates.txt"),
     ]
-    assert run([*command, "--method", "abstraction", "--json"]) == 10
+    assert run([*command, "--json"]) == 10
     answer = json.loads(capsys.readouterr().out)
     assert answer["proved_starts"] == [dump_expression(region) for region in found.proved_starts]
-    assert run([*command, "--method", "abstraction"]) == 10
+    assert run(command) == 10
     assert "start regions" in capsys.readouterr().out
 
 

@@ -58,12 +58,14 @@ std::vector<Cell> read_cells(nb::handle h, size_t n) {
     return found;
 }
 
+Box read_box(nb::handle h, size_t n) {
+    nb::tuple parts = nb::cast<nb::tuple>(h);
+    return {numbers(parts[0], n), numbers(parts[1], n)};
+}
+
 std::vector<Box> read_boxes(nb::handle h, size_t n) {
     std::vector<Box> found;
-    for (nb::handle one : nb::cast<nb::sequence>(h)) {
-        nb::tuple parts = nb::cast<nb::tuple>(one);
-        found.push_back({numbers(parts[0], n), numbers(parts[1], n)});
-    }
+    for (nb::handle one : nb::cast<nb::sequence>(h)) found.push_back(read_box(one, n));
     return found;
 }
 
@@ -264,9 +266,10 @@ void bind_boxes(nb::module_& m) {
             "first YES.")
         .def(
             "find_step_into",
-            [](const PySystem& self, nb::handle targets, nb::handle also_without, const std::vector<int32_t>& order, uint64_t seed,
-               uint64_t nodes, double seconds, unsigned threads) {
+            [](const PySystem& self, nb::handle targets, nb::handle sources, nb::handle also_without, const std::vector<int32_t>& order,
+               uint64_t seed, uint64_t nodes, double seconds, unsigned threads) {
                 const std::vector<Cell> cells = read_cells(targets, self.variables);
+                const Box within = read_box(sources, self.variables);
                 const std::vector<Box> boxes = read_boxes(also_without, self.variables);
                 for (int32_t s : order)
                     if (s < 0 || static_cast<size_t>(s) >= self.steps.size()) throw nb::value_error("no such step");
@@ -275,7 +278,7 @@ void bind_boxes(nb::module_& m) {
                 for (const Box& box : self.blocked) without.push_back(&box);
                 std::vector<Asked> questions;
                 for (size_t group = 0; group < cells.size(); ++group)
-                    for (int32_t s : order) questions.push_back(self.asked_step(s, cells[group], without, seed, group));
+                    for (int32_t s : order) questions.push_back(self.asked_step(s, cells[group], within, without, seed, group));
                 const std::vector<Found> found = answered(self, questions, seconds, nodes, true, threads);
                 nb::list made;
                 for (const Found& one : found)
@@ -283,8 +286,9 @@ void bind_boxes(nb::module_& m) {
                 while (order.empty() && nb::len(made) < cells.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), -1, 0));
                 return made;
             },
-            "targets"_a, "without_boxes"_a, "order"_a, "seed"_a, "nodes"_a, "seconds"_a, "threads"_a,
-            "For each target a state that a step takes into it, as (answer, state, step, nodes); none after the first YES.")
+            "targets"_a, "sources"_a, "without_boxes"_a, "order"_a, "seed"_a, "nodes"_a, "seconds"_a, "threads"_a,
+            "For each target a state of the box of sources that a step takes into it, as (answer, state, step, nodes); none after the "
+            "first YES.")
         .def(
             "apply",
             [](const PySystem& self, const std::vector<int64_t>& x, size_t step) {

@@ -154,9 +154,15 @@ std::vector<Found> System::find_all(const std::vector<Asked>& questions, const B
     return Batch(*this, questions, budget, until_yes, threads).run();
 }
 
-Asked System::asked_step(int32_t number, const Cell& target, const std::vector<const Box*>& without, uint64_t seed, size_t group) const {
-    auto state = [this, number, &target, &without](Question& question, std::vector<Row>& made) {
+Asked System::asked_step(int32_t number, const Cell& target, const Box& within, const std::vector<const Box*>& without, uint64_t seed,
+                         size_t group) const {
+    auto state = [this, number, &target, &within, &without](Question& question, std::vector<Row>& made) {
         if (!preimage(steps[static_cast<size_t>(number)], target, question, made)) return false;
+        for (size_t v = 0; v < variables; ++v) {
+            question.box.lower[v] = std::max(question.box.lower[v], within.lower[v]);
+            question.box.upper[v] = std::min(question.box.upper[v], within.upper[v]);
+        }
+        if (question.box.empty()) return false;
         question.without_boxes = without;
         return true;
     };

@@ -177,8 +177,9 @@ public:
     Found find(const Question& question, uint64_t seed, const Budget& budget) const;
     // One answer per group, the same for any number of threads; with `until_yes` none after the first YES. See boxes/batch.cpp.
     std::vector<Found> find_all(const std::vector<Asked>& questions, const Budget& budget, bool until_yes, unsigned threads) const;
-    // The question for a state outside `ended` and the given boxes that the step takes into the target.
-    Asked asked_step(int32_t step, const Cell& target, const std::vector<const Box*>& without, uint64_t seed, size_t group) const;
+    // The question for a state within a box, outside `ended` and the given boxes, that the step takes into the target.
+    Asked asked_step(int32_t step, const Cell& target, const Box& within, const std::vector<const Box*>& without, uint64_t seed,
+                     size_t group) const;
     // Whether the step's output may be chosen in a state: YES in the reference order, NEAR_TIE in some other order, NO.
     Answer chooses(const int64_t* x, int32_t output) const;
     // Grow the state to a box whose every state (that satisfies the rows) takes this step into the target, surely.

@@ -2,8 +2,8 @@
 
 Source   Vinzent, Steinmetz, Hoffmann: Neural network action policy verification via predicate abstraction, ICAPS 2022.
          Algorithm 1 is `Expansion.expand` and `enumerate_states`, its tests in batches; Table 1 is `PAPER_CONFIGURATIONS`; tests of
-         section 6.1 and appendix E are `Options`; abstract start states are enumerated alike (section 7).
-         Refinement (concretization exclusion, witness splitting) follows their CEGAR for policies, 2023: `refine`.
+         section 6.1 and appendix E are `Options`; abstract start states are enumerated alike (section 7). Predicates are given,
+         as in the paper; where none are, `verify.lazy_abstraction` finds its own.
 Differs  sums that the model conserves are known in every abstract state; predicates are linear inequalities;
          entailment (lines 8, 19, 22) is bounds reasoning on the cell, not precomputed;
          ties and near ties count as chosen; silent operators move whatever is chosen
@@ -34,6 +34,7 @@ from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.complement import rows_and_unreached
 from polvet.verify.engine import outside
+from polvet.verify.lazy_abstraction import abstract_lazily
 from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, READ_OVER_BOXES, Method, Request, read_linear
 from polvet.verify.methods import BOXES, CONFIGURATIONS
 from polvet.verify.policy_smt import NotEncodable
@@ -71,7 +72,6 @@ class Options:
     selection_tests: bool = False  # lines 2 and 3
     applicability_tests: bool = False  # lines 6 and 7
     seconds_per_question: float | None = None
-    refinements: int = 1_000
 
 
 class Stopped(Exception):
@@ -301,14 +301,14 @@ class Expansion:
 
 
 def abstraction(predicates: Sequence[Expression] | None = None, options: Options | None = None) -> Method:
-    """Return the method with the given predicates, or (none given) with those of start and fail, refined until it decides."""
+    """Return the method with the given predicates alone; with none, lazy abstraction, or a paper's configuration over start and fail."""
     options = options or Options()
     one_of(options.configuration, CONFIGURATIONS, "--configuration")
     # Z3 and Marabou are also asked about tables.
     others = (READ_OVER_BOXES,) if options.configuration == BOXES else ()
     return Method(
         METHOD,
-        "policy predicate abstraction (Vinzent, Steinmetz, Hoffmann 2022), refined by counterexamples",
+        "policy predicate abstraction (Vinzent, Steinmetz, Hoffmann 2022), lazily refined by spurious runs",
         partial(_verify, predicates=predicates, options=options),
         (ONLY_FAIL, *others, PLAIN_INPUTS),
         linear=True,
@@ -318,9 +318,11 @@ def abstraction(predicates: Sequence[Expression] | None = None, options: Options
 def _verify(
     bound: Bound, request: Request, *, predicates: Sequence[Expression] | None, options: Options
 ) -> SafetyResult:
+    if predicates is None and options.configuration == BOXES:
+        return abstract_lazily(bound, request, METHOD)
     task, budget = read_linear(request), request.budget
     patience = Patience(budget, options.seconds_per_question)
-    figures: Figures = {"configuration": options.configuration, "refinements": 0}
+    figures: Figures = {"configuration": options.configuration}
     paper: PaperTests | None = None
     try:
         tester: Tester
@@ -335,7 +337,8 @@ def _verify(
         facts = conserved_rows(task)
         conserved = {row.terms for row in facts if not row.marks}
         chosen = [predicate for predicate in chosen if predicate.terms not in conserved]
-        return _decide(bound, request, chosen, tester, options, figures, refine_them=predicates is None)
+        expansion = Expansion(task, chosen, tester, options, facts, request.budget)
+        return _decide(bound, expansion, figures)
     except Stopped as stop:
         return Unknown(str(stop), METHOD, figures)
     except (NotLinear, NotEncodable) as error:
@@ -346,66 +349,42 @@ def _verify(
             paper.close()
 
 
-def _decide(
-    bound: Bound,
-    request: Request,
-    predicates: list[Predicate],
-    tester: Tester,
-    options: Options,
-    figures: Figures,
-    *,
-    refine_them: bool,
-) -> SafetyResult:
-    task = read_linear(request)
-    facts = conserved_rows(task)
-    while True:
-        spent = stopwatch()
-        space = Expansion(task, predicates, tester, options, facts, request.budget).build()
-        figures |= {
-            "predicates": len(predicates),
-            "abstract_states": len(space.reached),
-            "abstract_unsafe": len(space.unsafe),
-            "abstract_transitions": len(space.edges),
-            "last_build_seconds": round(spent(), 3),
-        }
-        if not space.unsafe:
-            figures["abstract_verdict"] = "safe"
-            if isinstance(tester, BoxTester):
-                return _proved(bound, task, predicates, facts, space, figures)
-            return Unknown("the abstraction closes, on the word of outside solvers alone", METHOD, figures)
-        figures["abstract_verdict"] = "unsafe"
-        outcome = _concretize(bound, task, predicates, space)
-        if isinstance(outcome, Run):
-            return Unsafe(outcome, METHOD, figures, proved_start_regions(task, predicates, space))
-        if (
-            not refine_them
-            or outcome is None
-            or figures["refinements"] >= options.refinements
-            or request.budget.is_over()
-        ):
-            why = "the predicates do not decide" if not refine_them else "no further refinement"
-            proved = proved_start_regions(task, predicates, space)
-            return Unknown(f"{why}: {len(space.unsafe)} abstract states overlap fail", METHOD, figures, proved)
-        predicates = [*predicates, outcome]
-        figures["refinements"] += 1
+def _decide(bound: Bound, expansion: Expansion, figures: Figures) -> SafetyResult:
+    """Return what the reachable fragment tells: closed, or with a run into `fail`, or with the start regions it proves."""
+    task, predicates = expansion.task, expansion.predicates
+    spent = stopwatch()
+    space = expansion.build()
+    figures |= {
+        "predicates": len(predicates),
+        "abstract_states": len(space.reached),
+        "abstract_unsafe": len(space.unsafe),
+        "abstract_transitions": len(space.edges),
+        "build_seconds": round(spent(), 3),
+        "abstract_verdict": "unsafe" if space.unsafe else "safe",
+    }
+    if not space.unsafe:
+        if isinstance(expansion.tester, BoxTester):
+            return _proved(bound, expansion, space, figures)
+        return Unknown("the abstraction closes, on the word of outside solvers alone", METHOD, figures)
+    proved = proved_start_regions(task, predicates, space)
+    run = _concretize(bound, task, predicates, space)
+    if run is not None:
+        return Unsafe(run, METHOD, figures, proved)
+    reason = f"the predicates do not decide: {len(space.unsafe)} abstract states overlap fail"
+    return Unknown(reason, METHOD, figures, proved)
 
 
-def _proved(
-    bound: Bound,
-    task: LinearTask,
-    predicates: Sequence[Predicate],
-    facts: Sequence[Row],
-    space: Space,
-    figures: Figures,
-) -> SafetyResult:
+def _proved(bound: Bound, expansion: Expansion, space: Space, figures: Figures) -> SafetyResult:
     """Return the verdict of a closed abstraction: what it does not reach are the blocked boxes of an invariant."""
-    invariant = rows_and_unreached(predicates, space.reached, task.system.bounds)
+    invariant = rows_and_unreached(expansion.predicates, space.reached, expansion.bounds)
     if invariant is None:
         reason = "the abstraction closes, but its predicates on several variables make no boxes, so nothing could be certified"
         return Unknown(reason, METHOD, figures)
     rows, blocked = invariant
     figures["blocked"] = len(blocked)
-    return Safe(invariant_certificate(bound.task, bound.fitted.sha256, [*facts, *rows], blocked), METHOD, figures)
+    return Safe(
+        invariant_certificate(bound.task, bound.fitted.sha256, [*expansion.facts, *rows], blocked), METHOD, figures
+    )
 
 
 def proved_start_regions(task: LinearTask, predicates: Sequence[Predicate], space: Space) -> tuple[Expression, ...]:
@@ -437,38 +416,23 @@ def _path_to(space: Space, state: AbstractState) -> list[Edge]:
     return path[::-1]
 
 
-def _concretize(
-    bound: Bound, task: LinearTask, predicates: Sequence[Predicate], space: Space
-) -> Run | Predicate | None:
-    """Return a run along the shortest abstract path to fail, or a predicate that excludes the way it failed.
-
-    Witness splitting: where the concrete state at hand does not take the abstract transition that another state of the same abstract
-    state takes, an inequality between the two is new. Concretization exclusion: the same for start and for fail.
-    """
-    paths = sorted((_path_to(space, state) for state in space.unsafe), key=len)
+def _concretize(bound: Bound, task: LinearTask, predicates: Sequence[Predicate], space: Space) -> Run | None:
+    """Return a run of the policy along a shortest abstract path to fail, where one is found."""
     semantics = Semantics(bound.task.network)
     fails = semantics.compile(bound.task.fail)
-    for path in paths:
-        target = path[-1].target if path else next(iter(space.unsafe))
-        first = path[0].source if path else target
-        split: Predicate | None = None
+    for unsafe in sorted(space.unsafe, key=lambda state: len(_path_to(space, state))):
+        path = _path_to(space, unsafe)
+        first = path[0].source if path else unsafe
         for begin in _states_in(bound, task, predicates, first, path):
             states, actions = [begin], []
-            here = begin
             for edge in path:
-                step = _step(bound, semantics, predicates, here, edge.target)
+                step = _step(bound, semantics, predicates, states[-1], edge.target)
                 if step is None:
-                    split = split_between(predicates, _integers(here), edge.witness, task)
                     break
-                action, here = step
-                actions.append(action)
-                states.append(here)
-            else:
-                if fails(here):
-                    return Run(tuple(states), tuple(actions), End.FAIL)
-                split = split_between(predicates, _integers(here), space.unsafe[target], task)
-            if split is not None:
-                return split
+                actions.append(step[0])
+                states.append(step[1])
+            if len(actions) == len(path) and fails(states[-1]):
+                return Run(tuple(states), tuple(actions), End.FAIL)
     return None
 
 
@@ -515,25 +479,6 @@ def _step(
 
 def _integers(state: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(value) for value in state)
-
-
-def split_between(
-    predicates: Sequence[Predicate], one: Sequence[int], other: Sequence[int] | None, task: LinearTask
-) -> Predicate | None:
-    """Return an inequality on one variable that tells the two states apart, in the middle of the widest difference."""
-    if other is None:
-        return None
-    known = set(predicates)
-    bounds = task.system.bounds
-    widest: tuple[float, Predicate] | None = None
-    for place, (x, y) in enumerate(zip(one, other, strict=True)):
-        if x == y:
-            continue
-        share = abs(x - y) / (bounds.upper[place] - bounds.lower[place])
-        predicate = Predicate(((place, 1),), (x + y) // 2)
-        if predicate not in known and (widest is None or share > widest[0]):
-            widest = share, predicate
-    return None if widest is None else widest[1]
 
 
 ABSTRACTION = abstraction()

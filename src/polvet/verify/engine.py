@@ -182,21 +182,26 @@ class Engine:
         self,
         targets: Sequence[Box | Cell],
         *,
+        sources: Box | None = None,
         without_boxes: Iterable[Box] = (),
         budget: Budget = UNLIMITED,
         nodes: int = MOST_NODES,
     ) -> tuple[int, Reply]:
-        """Return the first target that a step may lead into, with the state and the step; len(targets) and NO where there is none."""
+        """Return the first target that a step (from a state of the box of sources) may lead into, with the state and the step.
+
+        len(targets) and NO where there is none.
+        """
         cells = [cell_data(target) if isinstance(target, Cell) else box_data(target) for target in targets]
-        boxes = [(box.lower, box.upper) for box in without_boxes]
+        within = self.linear.system.bounds if sources is None else sources
+        where = (within.lower, within.upper), [(box.lower, box.upper) for box in without_boxes]
         left = budget.left()
         answers = self.core.find_step_into(
-            cells, boxes, self._order, self.seed, self._nodes_here(nodes), left, self.parallelism.threads
+            cells, *where, self._order, self.seed, self._nodes_here(nodes), left, self.parallelism.threads
         )
         replies = [Reply(answer, state, step if step >= 0 else None, spent) for answer, state, step, spent in answers]
         hard = [k for k, reply in enumerate(replies) if self._is_hard(reply, nodes)]
         if hard:
-            replies = self._ask_steps_remotely(replies, hard, cells, boxes, budget)
+            replies = self._ask_steps_remotely(replies, hard, cells, where, budget)
         first = next((k for k, reply in enumerate(replies) if reply.answer != Answer.NO), len(targets))
         self._count(replies[: first + 1])
         if first == len(targets):
@@ -208,13 +213,20 @@ class Engine:
         return first, reply
 
     def _ask_steps_remotely(
-        self, replies: list[Reply], hard: Sequence[int], cells: Sequence[Any], boxes: Sequence[Any], budget: Budget
+        self,
+        replies: list[Reply],
+        hard: Sequence[int],
+        cells: Sequence[Any],
+        where: tuple[Any, list[Any]],
+        budget: Budget,
     ) -> list[Reply]:
         """Return the replies with those of hard targets found by workers, each step on its own; nothing after the first YES."""
-        without = [*boxes, *self.core.blocked]
+        within, without = where[0], [*where[1], *self.core.blocked]
         items = [(k, step) for k in hard for step in self._order]
         far = (
-            RemoteQuestion("find_step_into", ([cells[k]], without, [step], self.seed, MOST_NODES, budget.left(), 1))
+            RemoteQuestion(
+                "find_step_into", ([cells[k]], within, without, [step], self.seed, MOST_NODES, budget.left(), 1)
+            )
             for k, step in items
         )
         done: dict[int, Reply] = {}

@@ -149,7 +149,7 @@ class Blocking:
         """Close `fail` and the states that leave the bounds against predecessors, then say what is left."""
         self.budget.check()
         both = tuple(meet_regions(self.linear.start, fail))
-        reply = self._ask(self.engine.find(both, budget=self.budget))
+        reply = self.answered(self.engine.find(both, budget=self.budget))
         if reply.state is not None:
             start = state_of(self.linear.task.network, reply.state)
             return Unsafe(Run((start,), (), End.FAIL), method, self.figures)
@@ -167,7 +167,7 @@ class Blocking:
             failure = self._close(reply, target)
             if failure is not None:
                 return failure
-        while (reply := self._ask(self.engine.find_leaving(budget=self.budget))).state is not None:
+        while (reply := self.answered(self.engine.find_leaving(budget=self.budget))).state is not None:
             failure = self._close(reply, None)
             if failure is not None:
                 return failure
@@ -186,7 +186,7 @@ class Blocking:
             self.engine.block(box)
             needed.append(box)
 
-        while (reply := self._ask(self.engine.find_leaving(budget=self.budget))).state is not None:
+        while (reply := self.answered(self.engine.find_leaving(budget=self.budget))).state is not None:
             need(reply)
         for _, reply in self._steps_into(fail):
             need(reply)
@@ -200,7 +200,7 @@ class Blocking:
         while done < len(targets):
             more, reply = self.engine.find_first_step(targets[done:], budget=self.budget)
             done += more
-            if self._ask(reply).state is not None:
+            if self.answered(reply).state is not None:
                 yield targets[done], reply
 
     # -- obligations
@@ -208,7 +208,7 @@ class Blocking:
     def _close(self, reply: Reply, target: Cell | None) -> tuple[Point, Obligation] | None:
         """Block the state found and all that leads to it; a start state among that is returned with its obligation."""
         assert not self.stack
-        self.stack.append(self._oblige(reply, target, None))
+        self.stack.append(self.oblige(reply, target, None))
         while self.stack:
             self.budget.check()
             top = self.stack[-1]
@@ -220,16 +220,17 @@ class Blocking:
                 self.stack.clear()
                 return start, top
             waiting = [one.box for one in self.stack]
-            reply = self._ask(self.engine.find_step_into(top.box, without_boxes=waiting, budget=self.budget))
+            reply = self.answered(self.engine.find_step_into(top.box, without_boxes=waiting, budget=self.budget))
             if reply.state is not None:
-                self.stack.append(self._oblige(reply, Cell(top.box), top))
+                self.stack.append(self.oblige(reply, Cell(top.box), top))
                 continue
             # SOUND: predecessors of this box are blocked, in the box, or waiting; what waits is blocked before `_close` ends.
             self._block(self.generalize(top.box, waiting[:-1]) if self.generalizes else top.box)
             self.stack.pop()
         return None
 
-    def _oblige(self, reply: Reply, target: Cell | None, following: Obligation | None) -> Obligation:
+    def oblige(self, reply: Reply, target: Cell | None, following: Obligation | None) -> Obligation:
+        """Return the obligation of a state: a box around it from which the policy surely takes the same step into the target."""
         assert reply.state is not None
         self.obligations += 1
         box = point_box(reply.state)
@@ -243,9 +244,9 @@ class Blocking:
     def start_in(self, box: Box) -> Point | None:
         """Return a start state in the box, if there is one."""
         cells = [cell for one in self.linear.start if (cell := _inside(one, box)) is not None]
-        return self._ask(self.engine.find(cells, budget=self.budget)).state if cells else None
+        return self.answered(self.engine.find(cells, budget=self.budget)).state if cells else None
 
-    def _may_hold_starts(self, box: Box, known: Sequence[Box]) -> bool:
+    def may_hold_starts(self, box: Box, known: Sequence[Box] = ()) -> bool:
         """Return whether a start state may be in the box and in none of those that are known to lead to `fail`."""
         cells = [cell for one in self.linear.start if (cell := _inside(one, box)) is not None]
         if not cells:
@@ -253,7 +254,7 @@ class Blocking:
         reply = self.engine.find(cells, without_boxes=known, budget=self.budget, nodes=FEW_NODES)
         return reply.answer != Answer.NO
 
-    def _ask(self, reply: Reply) -> Reply:
+    def answered(self, reply: Reply) -> Reply:
         """Return the reply, or raise LimitReached where it is unknown."""
         if reply.answer == Answer.UNKNOWN:
             raise self.engine.undecided(self.budget)
@@ -282,7 +283,7 @@ class Blocking:
         return box
 
     def _is_closed(self, box: Box, waiting: Sequence[Box], known: Sequence[Box]) -> bool:
-        if self._may_hold_starts(box, known):
+        if self.may_hold_starts(box, known):
             return False
         reply = self.engine.find_step_into(box, without_boxes=[box, *waiting], budget=self.budget, nodes=FEW_NODES)
         return reply.answer == Answer.NO
