@@ -140,6 +140,9 @@ def instances() -> Iterator[tuple[str, Task, Rule, tuple[int, ...], tuple[str, .
             hidden = width, width
             yield f"blocksworld-{blocks}-ci-2x{width}", task, stacking, hidden, ("cost_block", "step_cost")
             yield f"blocksworld-{blocks}-ca-2x{width}", task, stacking, hidden, ("step_cost",)
+    three = generate("sliding-tiles", n=3, cost=3).task()
+    rule = safe_rule(generate("sliding-tiles", n=3, cost=0).task())
+    yield "sliding-tiles-3-ci-2x16", three, rule, (16, 16), ("cost_", "step_cost")
     tiles = generate("sliding-tiles", n=8).task()
     careful = safe_rule(generate("sliding-tiles", n=8, cost=0).task())
     for width in widths:
