@@ -9,10 +9,15 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import resource
+import select
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 SHORT = 0.2
@@ -37,6 +42,51 @@ def answer(prepare: str, question: dict[str, Any], limit: float) -> dict[str, An
         return {"answer": "limit" if process.returncode < 0 else "failed", "seconds": limit}
     reply: dict[str, Any] = json.loads(lines[-1])
     return reply if reply["seconds"] <= limit else {"answer": "limit", "seconds": limit}
+
+
+def forked(work: Callable[[], dict[str, Any]], limit: float) -> tuple[dict[str, Any] | None, float]:
+    """Return what the work returns and the CPU seconds of a process that does it, with those of all solvers that it starts.
+
+    None where they were killed at the limit. What was read before is not read again: the process is a copy of this one.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        try:
+            os.close(reading)
+            with os.fdopen(writing, "w", encoding="utf-8") as pipe:
+                json.dump(work(), pipe)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    pieces, killed = [], False
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        while True:
+            if select.select([pipe], [], [], 0.05)[0]:
+                piece = pipe.read(1 << 20)
+                if not piece:
+                    break
+                pieces.append(piece)
+            elif not killed and family_seconds(child) > limit:
+                os.killpg(child, signal.SIGKILL)
+                killed = True
+    _, _, usage = os.wait4(child, 0)
+    seconds = usage.ru_utime + usage.ru_stime
+    if killed or not pieces or seconds > limit:
+        return None, limit
+    return json.loads(b"".join(pieces)), seconds
+
+
+def family_seconds(process: int) -> float:
+    """Return the CPU seconds of a process and of all that it has started, ended or not (Linux)."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        return 0.0
+    used = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return used + sum(family_seconds(int(one)) for one in children)
 
 
 def main(prepare: str, limit: float) -> None:

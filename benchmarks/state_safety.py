@@ -31,7 +31,7 @@ from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import fit
 from polvet.policy.compiled import Bound, compile_policy
-from polvet.safety.decide import Decider
+from polvet.safety.decide import ActionOrder, Decider
 from polvet.safety.propagate_bdd import decide_by_diagrams
 from polvet.train.course import Course, pupil_of, train
 
@@ -95,8 +95,8 @@ def measure(name: str, states: int, each: float, total: float) -> dict[str, Any]
     questions = states_on_runs(bound, states)
     deciders = {
         "iPI(app)": Decider(task, algorithm="ipi", share=False),
-        "iPI(learn)": Decider(task, algorithm="ipi", share=False, order="policy", preference=bound),
-        "iPI(rand)": Decider(task, algorithm="ipi", share=False, order="random"),
+        "iPI(learn)": Decider(task, algorithm="ipi", share=False, order=ActionOrder("policy", preference=bound)),
+        "iPI(rand)": Decider(task, algorithm="ipi", share=False, order=ActionOrder("random")),
         "TarjanSafe": Decider(task, algorithm="tarjan", share=False),
         "Prop-U": Decider(task, algorithm="propagate", share=False),
         "lazy": Decider(task, algorithm="lazy", share=False),

@@ -181,3 +181,47 @@ def test_threads_that_explore_together_split_the_work() -> None:
     verdicts, looks = decide(game.decider("lazy", share=True, threads=2), numbers)
     assert set(verdicts) == {SAFE}
     assert sum(looks) <= 1.05 * alone
+
+
+def long_walk(rng: random.Random, count: int, rare: int) -> Game:
+    """Return a game in which the first action leads ever further along, and others back; a few states fail at the end of some steps."""
+    actions = []
+    for s in range(count):
+        onward = tuple({min(s + rng.choice([1, 2]), count - 1), min(s + 1, count - 1)})
+        others = [
+            tuple(max(0, min(count - 1, s + rng.randint(-30, 6))) for _ in range(rng.choice([1, 2])))
+            for _ in range(rng.randrange(rare) == 0)
+        ]
+        actions.append((onward, *others))
+    fail = {s for s in range(count) if rng.random() < 0.0003} | {count - 1}
+    return Game(tuple(actions), frozenset(fail))
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_a_long_question_is_asked_in_several_orders_and_answered_alike(share: bool) -> None:
+    rng, turns = random.Random(5), 0
+    for rare in (4, 32, 128):
+        game = long_walk(rng, 9_000, rare)
+        truth = expected(game)
+        states = [0, *(rng.randrange(9_000) for _ in range(20))]
+        decider = game.decider("lazy", share=share)
+        found, looks = decide(decider, states)
+        assert found == [truth[s] for s in states]
+        turns += max(looks) > 2_048
+        if share:
+            safe = np.array([s for s in states if truth[s] == SAFE], np.uint64).reshape(-1, 1)
+            unsafe = np.array([s for s in states if truth[s] == UNSAFE], np.uint64).reshape(-1, 1)
+            closed, chosen = decider.safe_policy(safe, 60.0, 2**62)
+            inside = {int(s) for (s,) in closed}
+            for (s,), action in zip(closed.tolist(), chosen.tolist(), strict=True):
+                assert set(game.actions[s][action]) <= inside - set(game.fail)
+            ranked, ranks, begins, labels, witnesses = decider.unsafe_rank(unsafe, 60.0, 2**62)
+            for k, (s,) in enumerate(ranked.tolist()):
+                places = range(begins[k], begins[k + 1])
+                assert (ranks[k] == 0) == (s in game.fail)
+                if ranks[k]:
+                    assert sorted(labels[p] for p in places) == list(range(len(game.actions[s])))
+                for p in places:
+                    assert ranks[witnesses[p]] < ranks[k]
+                    assert int(ranked[witnesses[p], 0]) in game.actions[s][labels[p]]
+    assert turns > 1

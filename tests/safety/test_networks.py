@@ -129,11 +129,23 @@ endmodule
 """
 
 
+LAST = ActionOrder("last")
+WALK = """mdp
+module walk
+    x : int init 4;
+    [away] x > 0 -> 0.5: (x' = x + 1) + 0.5: (x' = x + 2);
+    [back] x > 1 -> (x' = x - 1);
+    [stop] x = 1 -> true;
+    [fall] x = 0 -> (x' = x - 1);
+endmodule
+"""
+
+
 def test_an_unbounded_model_is_decided_where_its_search_closes_and_unknown_where_it_does_not(tmp_path: Path) -> None:
     path = tmp_path / "counter.prism"
     path.write_text(COUNTER, encoding="utf-8")
     task = load_task(path, TaskOptions(fail="n == 1000000000"))
-    endless = Decider(task, algorithm="lazy").decide([(0,)], budget=Budget(states=5_000))[0]
+    endless = Decider(task, order=LAST).decide([(0,)], budget=Budget(states=5_000))[0]
     assert endless.verdict is Verdict.UNKNOWN
     assert "5000 states" in str(endless.limit)
     stopping = ActionOrder("policy", preference=lambda s: "stop" if s[0] >= 5 else "up")
@@ -141,7 +153,8 @@ def test_an_unbounded_model_is_decided_where_its_search_closes_and_unknown_where
     assert closing.decide([(0,)])[0].verdict is Verdict.SAFE
     for algorithm in SEARCHES:
         found = Decider(task, algorithm=algorithm).decide([(0,)], budget=Budget(states=3_000))[0]
-        assert found.verdict is Verdict.UNKNOWN, algorithm
+        # The default tries other orders of actions where that of the model leads ever further away.
+        assert found.verdict is (Verdict.SAFE if algorithm == "lazy" else Verdict.UNKNOWN), algorithm
 
 
 def test_limits_are_named_and_what_was_half_done_is_not_used_again(tmp_path: Path) -> None:
@@ -154,8 +167,32 @@ def test_limits_are_named_and_what_was_half_done_is_not_used_again(tmp_path: Pat
     # Having been stopped it starts anew: from 0 one may still stop at 5.
     assert decider.decide([(2_999,)])[0].verdict is Verdict.SAFE
     assert decider.decide([(3_000,)])[0].verdict is Verdict.UNSAFE
+    endless = Decider(load_task(path, TaskOptions(fail="n == 1000000000")), order=LAST)
     with pytest.raises(LimitReached, match="time limit"):
-        Decider(load_task(path, TaskOptions(fail="n == 1000000000"))).safe_policy([(0,)], budget=Budget(seconds=0.05))
+        endless.safe_policy([(0,)], budget=Budget(seconds=0.05))
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_evidence_of_a_question_that_was_asked_in_several_orders_is_accepted(share: bool, tmp_path: Path) -> None:
+    """A walk that the model's order leads ever further away, between a wall and a place where only one action is safe."""
+    path = tmp_path / "walk.prism"
+    path.write_text(WALK, encoding="utf-8")
+    task = load_task(path, TaskOptions(fail="x < 0"))
+    decider = Decider(task, share=share)
+    assert [one.verdict for one in decider.decide([(4,), (0,), (1,), (900,)])] == [
+        Verdict.SAFE,
+        Verdict.UNSAFE,
+        Verdict.SAFE,
+        Verdict.SAFE,
+    ]
+    if share:
+        closed = decider.safe_policy([(4,), (1,), (900,)])
+        semantics = Semantics(task.network)
+        for state, label in closed.items():
+            assert label is not None
+            assert state[0] > 0
+            assert {outcome for outcome in semantics.outcomes(state, label)} <= set(closed)
+        assert {one.rank for one in decider.unsafe_rank([(0,)])} == {0, 1}
 
 
 def test_a_limit_leaves_states_unjudged_and_says_which(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ public:
 
     void restart() override {
         game_.release();
+        game_.order = options_.order;
         algorithm_.reset();
         algorithm_ = make_algorithm(game_, options_);
         game_.extra_bytes = [this] { return algorithm_->bytes() + (options_.board ? options_.board->bytes() : 0); };

@@ -9,11 +9,13 @@
 // All algorithms see the same game, so that what they cost can be compared. Interning waits until an action is looked at:
 // outcomes of actions that nobody tries are neither hashed nor tested for `fail` and `goal`.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <random>
 #include <span>
+#include <tuple>
 
 #include "decide/board.h"
 #include "decide/foreseen.h"
@@ -88,6 +90,17 @@ public:
                mark_.capacity() * 4;
     }
     virtual ~GameBase() = default;
+
+    // Try the actions of all undecided states at random from now on, or in the model's order again.
+    void shuffle(bool random) {
+        order = random ? Order::RANDOM : Order::APP;
+        for (uint32_t s = 0; s < rows_.size(); ++s) {
+            if (!expanded(s) || known(s) != UNDECIDED) continue;  // what is decided has evidence that counts its actions
+            std::sort(actions_.begin() + rows_[s].action_begin, actions_.begin() + rows_[s].action_end,
+                      [](const Action& a, const Action& b) { return std::tie(a.raw_begin, a.label) < std::tie(b.raw_begin, b.label); });
+            if (random) arrange(s, SILENT);
+        }
+    }
 
     Order order = Order::APP;
     uint64_t seed = 0, looks = 0, peak = 0;

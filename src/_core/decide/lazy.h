@@ -9,9 +9,14 @@
 // fourth time the oldest (wide: a failure near the question is found although the newest leads far away). When actions
 // are abandoned early, current actions are followed from the start again, so that nothing is expanded for their sake.
 //
+// The newest state may lead ever further away where another action would have closed a loop. A question that is asked in the model's
+// order of actions is therefore asked in a random one after PATIENCE looks, then in the model's again, and so on, each pair of turns with
+// twice the looks; what was proved unsafe stays so. The next question begins in the order that answered the last.
+//
 // Source   Liu and Smolka, Simple linear-time algorithms for minimal fixed points, 1998, made lazy over actions
-// Cost     O(b m): a state's action pointer only moves forward, so no (state, action) pair is looked at twice; a round is
-//          started again only while it has walked over nothing but states that it opened itself
+// Cost     O(b m) in one order: a state's action pointer only moves forward, so no (state, action) pair is looked at twice; a round
+//          is started again only while it has walked over nothing but states that it opened itself. Orders that take turns cost at most
+//          four times the looks of the better one, or look at every pair once more per turn
 // Evidence `action(s)` of safe states, `rank(s)` (the order of killing) of unsafe ones; both stay valid for ever
 #pragma once
 #include "decide/game.h"
@@ -28,7 +33,12 @@ public:
         if (game.known(start) != UNDECIDED) return game.known(start) == UNSAFE;
         start_ = start;
         begin_round();
+        uint64_t patience = PATIENCE, until = game.looks + patience;
         while (head_ < queue_.size()) {
+            if (game.looks >= until && may_start_over()) {
+                patience += start_over() ? 0 : patience;
+                until = game.looks + patience;
+            }
             if (abandoned_ && opened_ >= trail_.size()) begin_round();  // nothing but new states so far: that is cheap
             const uint32_t s = take();
             if (game.known(s) != UNDECIDED || is_visited(s) || !is_needed(s)) continue;
@@ -45,6 +55,8 @@ public:
     void forget() override {
         nodes_.clear();
         links_.clear();
+        if (is_shuffled_) this->game_.order = Order::APP;
+        is_shuffled_ = false;
         query_ = 0;
         killed_ = 0;
         free_ = NONE;
@@ -65,9 +77,12 @@ protected:
         uint32_t watcher, action, next;
     };
 
+    static constexpr uint64_t PATIENCE = 2048;        // looks before a question is asked in another order
     static constexpr size_t DEEP = 3;                 // newest states taken for each oldest one
     static constexpr uint32_t PROMISED = UINT32_MAX;  // visited for good, whatever happens to the question at hand
 
+    // Whether actions may be tried in another order: the order is the model's, or a random one that was taken in its place.
+    virtual bool may_start_over() const { return is_shuffled_ || this->game_.order == Order::APP; }
     virtual void was_killed(uint32_t) {}
     virtual void has_moved(uint32_t) {}
 
@@ -102,6 +117,21 @@ protected:
         trail_.clear();
         abandoned_ = false;
         opened_ = turn_ = 0;
+    }
+
+    // Take a random order where it was the model's, and the other way round; return whether it is random now. What was killed
+    // stays killed; all other states hold no action, and nobody watches anything.
+    bool start_over() {
+        is_shuffled_ = !is_shuffled_;
+        for (uint32_t s = 0; s < nodes_.size(); ++s) {
+            nodes_[s].watchers = NONE;
+            if (this->game_.known(s) == UNDECIDED) nodes_[s].action = NONE;
+        }
+        links_.clear();
+        free_ = NONE;
+        this->game_.shuffle(is_shuffled_);
+        begin_round();
+        return is_shuffled_;
     }
 
     void fit() {
@@ -195,7 +225,7 @@ protected:
     std::vector<uint32_t> queue_, trail_, dying_;
     uint32_t query_ = 0, killed_ = 0, free_ = NONE, start_ = 0;
     size_t head_ = 0, opened_ = 0, turn_ = 0;
-    bool abandoned_ = false;
+    bool abandoned_ = false, is_shuffled_ = false;
 };
 
 }  // namespace polvet

@@ -151,6 +151,10 @@ public:
 
     size_t bytes() const override { return Base::bytes() + (promised_.capacity() + moved_.capacity() + places_.capacity()) * 4; }
 
+protected:
+    // What was explored together rests on watchers, which starting over would drop.
+    bool may_start_over() const override { return !party_ && promised_.empty() && Base::may_start_over(); }
+
 private:
     static constexpr size_t WORTH_GIVING = 16, BETWEEN_GIFTS = 64;
 

@@ -35,7 +35,7 @@ ALGORITHMS = _listed(
     Algorithm(
         "lazy",
         "every state holds one action and watches its outcomes only; unsafe outcomes wake their watchers",
-        "O(b m), no pair twice",
+        "O(b m) in one order, no pair twice",
         "src/_core/decide/lazy.h",
         "Lazy",
     ),

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
@@ -27,7 +28,7 @@ from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
 from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Run
-from polvet.symbolic.cells import Cell, Region, Row, cell_of, meet
+from polvet.symbolic.cells import Cell, Region, Row, cell_with, entailed, meet
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
@@ -62,6 +63,8 @@ from polvet.verify.questions import (
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
 METHOD = "abstraction"
+MOST_AT_ONCE = 256
+"""Candidates that are asked about together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +212,7 @@ class Expansion:
         leaves = [
             (transition, part, chosen)
             for number, transition, here in moves
-            for part, chosen in self.enumerate_states(number, transition, here, ())
+            for part, chosen in self.enumerate_states(here, self._rows_before(number, transition))
         ]
         tested = self._transition_tests([(part, transition.label) for transition, part, _ in leaves])
         for (transition, _, chosen), reply in zip(leaves, tested, strict=True):
@@ -233,21 +236,31 @@ class Expansion:
     def _show(self, state: Sequence[int]) -> str:
         return Semantics(self.task.task.network).show(state_of(self.task.task.network, state))
 
-    def enumerate_states(
-        self, number: int, transition: Transition, here: Cell, chosen: AbstractState
+    def enumerate_states(self, cell: Cell, rows: Sequence[tuple[Row, Row]]) -> Iterator[tuple[Cell, AbstractState]]:
+        """Yield the truth values that rows (if false, if true) may have in the cell, with where they come true.
+
+        Bounds reasoning stands for entailment: a truth value without states is not tried any further.
+        """
+        truths: list[bool | None] = [entailed(cell, true) for _, true in rows]
+        yield from self._split(cell, rows, truths, [k for k, truth in enumerate(truths) if truth is None])
+
+    def _split(
+        self, cell: Cell, rows: Sequence[tuple[Row, Row]], truths: Sequence[bool | None], undecided: Sequence[int]
     ) -> Iterator[tuple[Cell, AbstractState]]:
-        """Yield candidate successors whose first truth values are `chosen`, with where they come true, inside of `here`."""
         self._check_time()
-        if len(chosen) == len(self.predicates):
-            yield here, chosen
+        if not undecided:
+            yield cell, tuple(truth is True for truth in truths)
             return
+        which, *others = undecided
         for truth in (True, False):
-            # Bounds reasoning stands for entailment: a truth value without states is not tried any further.
-            narrowed = cell_of(
-                here.box, (*here.rows, self._row_before(number, transition, len(chosen), truth)), here.holes
-            )
-            if narrowed is not None:
-                yield from self.enumerate_states(number, transition, narrowed, (*chosen, truth))
+            narrowed = cell_with(cell, rows[which][truth])
+            if narrowed is None:
+                continue
+            told = list(truths)
+            told[which] = truth
+            for k in others:
+                told[k] = entailed(narrowed, rows[k][True])
+            yield from self._split(narrowed, rows, told, [k for k in others if told[k] is None])
 
     def _transition_tests(self, questions: Sequence[tuple[Cell, int]]) -> list[Reply]:
         """Return for each cell whether it has a state and the policy may choose the label there: lines 12 to 14."""
@@ -265,12 +278,12 @@ class Expansion:
             raise Stopped(reply.reason)
         return reply
 
-    def _row_before(self, number: int, transition: Transition, which: int, truth: bool) -> Row:
+    def _rows_before(self, number: int, transition: Transition) -> list[tuple[Row, Row]]:
         if number not in self._before:
             self._before[number] = [
                 (p.row_before(transition, False), p.row_before(transition, True)) for p in self.predicates
             ]
-        return self._before[number][which][truth]
+        return self._before[number]
 
     def _meets(self, cell: Cell, region: Region) -> Yes | None:
         for one in region:
@@ -282,22 +295,14 @@ class Expansion:
     def _overlapping(self, region: Region) -> Iterator[AbstractState]:
         """Yield the abstract states that share a state with the region."""
         for cell in region:
-            yield from self._refined(cell, ())
+            leaves = self.enumerate_states(cell, self._rows)
+            while batch := list(islice(leaves, MOST_AT_ONCE)):
+                replies = map(self._answered, self.tester.answer_all([(part, SILENT) for part, _ in batch]))
+                yield from (state for (_, state), reply in zip(batch, replies, strict=True) if isinstance(reply, Yes))
 
     def _check_time(self) -> None:
         if self.budget.is_over():
             raise Stopped(str(self.budget.reached("time")))
-
-    def _refined(self, cell: Cell, chosen: AbstractState) -> Iterator[AbstractState]:
-        self._check_time()
-        if len(chosen) == len(self.predicates):
-            if isinstance(self._answered(self.tester.has_state(cell)), Yes):
-                yield chosen
-            return
-        for truth in (True, False):
-            narrowed = cell_of(cell.box, (*cell.rows, self._rows[len(chosen)][truth]), cell.holes)
-            if narrowed is not None:
-                yield from self._refined(narrowed, (*chosen, truth))
 
 
 def abstraction(predicates: Sequence[Expression] | None = None, options: Options | None = None) -> Method:
