@@ -24,8 +24,8 @@ from fractions import Fraction
 from typing import Any
 
 from polvet.check.arena import Arena, find_arena
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.permissive import Row, check_permissive, expected_value, label_rows, read_fraction
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
 

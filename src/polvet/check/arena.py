@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.check.checker import Subjects
 from polvet.check.start_region import StartRegion
+from polvet.check.subjects import Subjects
 from polvet.errors import InputError, ModelError, Where
 from polvet.model.arithmetic import Value
 from polvet.model.evaluate import Evaluator

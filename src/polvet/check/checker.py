@@ -7,53 +7,20 @@ arithmetic or in the slow interpreter and imports nothing of the engine that mad
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from polvet.budget import UNLIMITED, Budget
+from polvet.check.subjects import Accepted as Accepted
+from polvet.check.subjects import CheckResult as CheckResult
+from polvet.check.subjects import Rejected as Rejected
+from polvet.check.subjects import Subjects as Subjects
 from polvet.errors import InputError, Where
-from polvet.files import read_json, sha256
-from polvet.model.task import NO_OPTIONS, TaskOptions
+from polvet.files import read_json
+from polvet.model.task import TaskOptions
 from polvet.policy.functions import BY_EXECUTION, named_function
 from polvet.records.state_json import Malformed
 from polvet.sources import read_parts
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The certificate proves `claim`."""
-
-    claim: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """The certificate does not prove its claim; `reason` names the first thing that fails."""
-
-    reason: str
-
-
-CheckResult = Accepted | Rejected
-
-
-@dataclass(frozen=True, slots=True)
-class Subjects:
-    """What a certificate must speak about: a task, model or finite-memory policy, and a policy, by their files.
-
-    `options` stand for what the task's file says; a certificate about other conditions is rejected. None: any are allowed.
-    A checker that uses the budget up raises LimitReached: that is no rejection. A policy that is a `function` in memory has no file and
-    no digest: what is accepted is about the function that is given, which is asked again; `policy` is then what it is called.
-    """
-
-    task: Path | None = None
-    policy: Path | None = None
-    options: TaskOptions | None = NO_OPTIONS
-    budget: Budget = UNLIMITED
-    domain: Path | None = None  # of a PDDL problem
-    function: Callable[[Any], Any] | None = None
-
 
 Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
 
@@ -121,11 +88,3 @@ def is_by_execution(subjects: Subjects) -> bool:
 def check_file(path: str | Path, subjects: Subjects) -> CheckResult:
     """Return whether the certificate in the file proves its claim."""
     return check(read_json(path), subjects, Where(str(path)))
-
-
-def find_other_file(certificate: Mapping[str, Any], subjects: Subjects) -> Rejected | None:
-    """Return why the given files are not those the certificate was made for, by their SHA-256, or None if they are."""
-    for key, path in (("task_sha256", subjects.task), ("policy_sha256", subjects.policy)):
-        if path is not None and certificate.get(key) is not None and sha256(path) != certificate[key]:
-            return Rejected(f"{path} is not the file the certificate was made for ({key} differs)")
-    return None

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from polvet.check.checker import Subjects, is_by_execution
+from polvet.check.checker import is_by_execution
+from polvet.check.subjects import Subjects
 from polvet.errors import Where
 from polvet.files import Json
 from polvet.sources import load_task, options_from_json

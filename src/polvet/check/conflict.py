@@ -19,8 +19,8 @@ from typing import Any
 from polvet.check.action_risk import check_not_less
 from polvet.check.all_starts import is_start
 from polvet.check.arena import Arena, find_arena
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.permissive import Row, label_rows, read_fraction
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from polvet.check.checker import Rejected, Subjects, find_other_file
+from polvet.check.subjects import Rejected, Subjects, find_other_file
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import read_text
 from polvet.policy.finite_memory import FiniteMemoryPolicy, load_fmp, parse_fmp

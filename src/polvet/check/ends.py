@@ -20,10 +20,10 @@ from typing import Any
 
 from polvet.check.all_starts import iter_all_starts
 from polvet.check.arena import avoiding_nothing
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.followed import Followed, Step, find_policy_arena
 from polvet.check.risk_bound import is_certain
 from polvet.check.run import replay_run
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
 from polvet.records.packed import unpack_columns
 from polvet.records.state_json import Malformed

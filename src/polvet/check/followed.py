@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polvet.check.arena import Arena, avoiding_nothing, find_arena
-from polvet.check.checker import Subjects
+from polvet.check.subjects import Subjects
 from polvet.errors import InputError
 from polvet.model.semantics import Move, Semantics, State
 from polvet.records.state_json import Malformed

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects, find_other_file
 from polvet.check.counters import Malformed, find_subject, integer, mapping, sequence
 from polvet.check.lex_rank import check_ranking
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects, find_other_file
 from polvet.errors import InputError, Where
 from polvet.features.instances import Instance, State, read_instance
 from polvet.files import read_text

@@ -16,11 +16,11 @@ from dataclasses import replace
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.counters import Malformed, about, find_subject, shortened
 from polvet.check.lasso import follow_steps
 from polvet.check.lex_rank import check_ranking, parse_tracked
 from polvet.check.relations import checked_relations
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.errors import InputError, LimitReached
 from polvet.policy.finite_memory import Atom, FiniteMemoryPolicy, Valuation, Window, normalise
 from polvet.policy.finite_memory.features import contradictions

@@ -19,11 +19,11 @@ import numpy as np
 
 from polvet.budget import Budget
 from polvet.check.affine_forms import Bools, Floats, truth_of
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.flow import Flow, is_start_of
 from polvet.check.followed import find_policy_arena
 from polvet.check.packing import pack, unpack
 from polvet.check.returning import FAILS, OPEN, Inside, Plan, inside_of, judge
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.expressions import conjuncts, names
 from polvet.model.network import Kind
 from polvet.records.state_json import Malformed

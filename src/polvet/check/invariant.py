@@ -21,13 +21,13 @@ import numpy as np
 
 from polvet.check.arena import Arena
 from polvet.check.box_view import interval
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.followed import find_policy_arena
 from polvet.check.invariant_claim import Question, read_question
 from polvet.check.invariant_obligations import start_condition, start_obligations, step_obligations
 from polvet.check.invariant_rows import Ints
 from polvet.check.invariant_states import Judge, Pool, try_all_states
 from polvet.check.invariant_tree import Follower, read_tree
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.errors import InputError
 from polvet.model.evaluate import Evaluator
 from polvet.model.expressions import Expression

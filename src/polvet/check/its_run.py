@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects, find_other_file
 from polvet.check.counters import Malformed, integer, mapping, sequence
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects, find_other_file
 from polvet.errors import InputError, Where
 from polvet.files import read_text
 from polvet.policy.finite_memory.its import Transition, TransitionSystem, parse_its

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.counters import Malformed, about, find_subject, integer, mapping, sequence
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.policy.finite_memory import Atom, Choice, Edge, EdgeId, FiniteMemoryPolicy, Valuation
 
 MAX_REPLAY = 2_000_000

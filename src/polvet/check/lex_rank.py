@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.counters import Malformed, about, find_subject, integer, mapping, sequence
 from polvet.check.relations import checked_relations
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.errors import LimitReached
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Primitive, Unfolding, Window
 

@@ -23,10 +23,10 @@ import numpy as np
 
 from polvet.check.arena import Arena, find_arena
 from polvet.check.box_view import Unreadable
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.listed_moves import ListedMoves
 from polvet.check.listed_states import ListedStates
 from polvet.check.permissive_bulk import BulkShield, reaches
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.automata import ModelType
 from polvet.model.semantics import State
 from polvet.numbers import LONG_DIGITS, exact

@@ -16,8 +16,8 @@ import numpy as np
 from polvet.check.all_starts import iter_all_starts
 from polvet.check.box_view import Unreadable
 from polvet.check.bulk import Bulk
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.followed import Followed, find_policy_arena
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
 from polvet.records.packed import unpack_arrays, unpack_columns
 from polvet.records.state_json import Malformed

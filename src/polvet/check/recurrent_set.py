@@ -13,9 +13,9 @@ from itertools import product
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.counters import Malformed, about, find_subject, integer, mapping, sequence
 from polvet.check.lasso import Step, follow_steps, parse_steps
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.policy.finite_memory import Atom, FiniteMemoryPolicy
 from polvet.policy.finite_memory.linear import CONSTANT, is_infeasible, plus
 

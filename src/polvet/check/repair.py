@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from polvet.check.arena import Arena, find_arena, other_options
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.errors import InputError
 from polvet.model.semantics import State
 from polvet.model.task import MODES

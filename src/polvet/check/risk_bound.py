@@ -23,8 +23,8 @@ from itertools import islice
 from typing import Any
 
 from polvet.check.all_starts import is_start, iter_all_starts
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.followed import Followed, Step, find_policy_arena
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.automata import ModelType
 from polvet.model.semantics import Move, State
 from polvet.numbers import LONG_DIGITS, exact

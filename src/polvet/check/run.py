@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polvet.check.arena import Arena, avoiding_nothing, find_arena
-from polvet.check.checker import Accepted, CheckResult, Subjects
 from polvet.check.followed import find_policy
+from polvet.check.subjects import Accepted, CheckResult, Subjects
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
 

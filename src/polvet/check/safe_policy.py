@@ -14,7 +14,7 @@ from typing import Any
 
 from polvet.check.all_starts import iter_all_starts
 from polvet.check.arena import Arena, find_arena_with_deadlocks
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
 

@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from polvet.check.arena import Arena, find_arena_with_deadlocks
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.followed import Followed, find_policy_arena
 from polvet.check.invariant import check_claim
 from polvet.check.reachable_set import check_closed_set
 from polvet.check.safe_policy import check_safe_states
 from polvet.check.start_region import read_region
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.files import Json
 
 HEAD = ("task_sha256", "policy_sha256", "options", "kept", "region")

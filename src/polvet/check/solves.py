@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects, find_other_file
 from polvet.check.lex_rank import check_ranking
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects, find_other_file
 from polvet.errors import InputError, Where
 from polvet.files import read_text
 from polvet.policy.finite_memory.qnp import build_from_qnp, dead_ends, parse_qnp

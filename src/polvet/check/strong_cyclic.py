@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from polvet.check.arena import Arena, find_arena
-from polvet.check.checker import Accepted, CheckResult, Subjects
 from polvet.check.safe_policy import read_places
+from polvet.check.subjects import Accepted, CheckResult, Subjects
 from polvet.files import Json
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from polvet.check.arena import Arena, find_arena_with_deadlocks
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.invariant import check_steps
 from polvet.check.invariant_claim import Question, read_question
 from polvet.check.invariant_tree import Follower, read_tree
 from polvet.check.safe_policy import read_places
+from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.errors import InputError, Where
 from polvet.model.task import PolicyReading
 from polvet.policy.binding import Fitted, fit
