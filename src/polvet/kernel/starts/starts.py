@@ -97,7 +97,7 @@ def _counted_once(network: Network, start: Expression | None, count: Callable[[]
     """Return the start states that the network keeps; where it has none yet, count them, and keep them if exact and small."""
     key = "start states", start
     found: Starts = network.derived.get(key) or count()
-    if found.method == "exact" and sum(len(part.nodes) for part, _ in found._ranked) <= MOST_KEPT:
+    if found.method == "exact" and sum(part.diagram.nodes for part, _ in found._ranked) <= MOST_KEPT:
         network.derived[key] = found
     return found
 
