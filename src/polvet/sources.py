@@ -149,7 +149,7 @@ class _Subject:
 
     def __init__(self, parts: TaskParts) -> None:
         self.parts = parts
-        constants = sorted((name, type(value), value) for name, value in parts.constants.items())
+        constants = sorted((name, type(value).__name__, str(value)) for name, value in parts.constants.items())
         bounds = sorted(parts.problem.bounds.items())
         # SOUND: a world reads the files of the digest and nothing else (`WorldFormat`).
         self.key = parts.source.sha256, parts.model, parts.domain, str(constants), str(bounds), parts.problem.schemas

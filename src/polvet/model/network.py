@@ -111,7 +111,7 @@ class Network:
     scope: Scope = field(compare=False, repr=False)  # resolves further expressions over this network
     step_scope: Scope = field(compare=False, repr=False)  # likewise, right after a step: transients are scratch
     out_of_bounds: OutOfBounds = OutOfBounds.ERROR
-    derived: dict[str, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
+    derived: dict[Any, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
     """What others computed of this network and keep with it; a network made of it by `replace` starts with nothing."""
 
     @property

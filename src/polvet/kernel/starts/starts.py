@@ -53,6 +53,8 @@ BLOCK = 1 << 16
 COUNTING_SHARE = 0.2
 """Part of the time after which start states are drawn without being counted."""
 START = Where("start")
+MOST_KEPT = 100_000
+"""Start states whose diagrams have so many nodes in all are kept with their network; larger ones are counted anew."""
 SHOWN = 160
 """Characters of a condition in an error."""
 
@@ -92,10 +94,10 @@ def drawable_starts(task: Task, *, megabytes: int = 500, budget: Budget = UNLIMI
 
 
 def _counted_once(network: Network, start: Expression | None, count: Callable[[], Starts]) -> Starts:
-    """Return the start states that the network keeps; where it has none yet, count them, and keep them if they are exact."""
+    """Return the start states that the network keeps; where it has none yet, count them, and keep them if exact and small."""
     key = "start states", start
     found: Starts = network.derived.get(key) or count()
-    if found.method == "exact":
+    if found.method == "exact" and sum(part.diagram.nodes for part, _ in found._ranked) <= MOST_KEPT:
         network.derived[key] = found
     return found
 
