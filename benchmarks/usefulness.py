@@ -7,7 +7,7 @@ Worlds    random ones of 25 states with 5 starts, all of them safe for some poli
 Beside    `--before PYTHON`: the same by an earlier version, whose interpreter is named; all versions work beside each other. Without
           it, what stands in the results file about the same worlds is kept
 Resources `resource-gathering` of the Quantitative Verification Benchmark Set, a PRISM model: gold and gems without being attacked
-    python -m benchmarks.usefulness [--worlds 200] [--before PYTHON] [-o benchmarks/results/usefulness.json]
+    python -m benchmarks.usefulness [--worlds 200] [--before PYTHON] [--folder DIR] [-o benchmarks/results/usefulness.json]
 """
 
 from __future__ import annotations
@@ -156,6 +156,8 @@ def work(folder: Path, name: str) -> None:
     except ImportError:  # of an earlier version
         from polvet.load import load_task  # type: ignore[no-redef,import-not-found]
     for place in sorted(folder.iterdir()):
+        if (place / f"{name}.json").exists():
+            continue
         spent = time.process_time()
         asked: dict[str, Any] = {"max_steps": 200, **({} if name != "goal" else {"kind": "goal"})}
         ended = debug(load_task(place / "task.toml"), place / "policy.txt", place / name, Settings(**asked))
@@ -164,7 +166,9 @@ def work(folder: Path, name: str) -> None:
             "policy": str(ended.policy),
             "cpu_seconds": round(time.process_time() - spent, 2),
         }
-        (place / f"{name}.json").write_text(json.dumps(told), encoding="utf-8")
+        partial = place / f".{name}.json"
+        partial.write_text(json.dumps(told), encoding="utf-8")
+        partial.rename(place / f"{name}.json")
 
 
 def judged(world: World, place: Path, name: str) -> dict[str, Any]:
@@ -181,37 +185,40 @@ def judged(world: World, place: Path, name: str) -> dict[str, Any]:
     return {**told, "goal_percent": 100 * goal, "safe": safe, "near": safe and 100 * goal >= world["best"] - NEAR}
 
 
-def random_worlds(count: int, before: Path | None, known: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """Return what became of so many worlds, by this version and an earlier one; what that did is kept where it is known, by seed."""
+def random_worlds(count: int, before: Path | None, known: dict[int, dict[str, Any]], folder: Path) -> dict[str, Any]:
+    """Return what became of so many worlds, by this version and an earlier one; what that did is kept where it is known, by seed.
+
+    A world that is done in the folder is not done again.
+    """
     runs = {
         "after": Path(sys.executable),
         "goal": Path(sys.executable),
         **({} if before is None else {"before": before}),
     }
-    with tempfile.TemporaryDirectory() as name:
-        folder, worlds, seed = Path(name), [], 0
-        while len(worlds) < count:
-            if (world := random_world(seed)) is not None:
+    worlds: list[World] = []
+    seed = 0
+    while len(worlds) < count:
+        if (world := random_world(seed)) is not None:
+            if not (folder / f"{len(worlds):04}").exists():
                 write(world, folder / f"{len(worlds):04}")
-                worlds.append(world)
-            seed += 1
-        started = [
-            subprocess.Popen([str(python), __file__, "--work", str(folder), "--name", run])
-            for run, python in runs.items()
-        ]
-        if any(one.wait() for one in started):
-            raise SystemExit("a worker failed")
-        rows = []
-        for k, world in enumerate(worlds):
-            place = folder / f"{k:04}"
-            rows.append(
-                {
-                    "seed": world["seed"],
-                    "best": round(world["best"], 4),
-                    **{run: judged(world, place, run) for run in runs},
-                    **({"before": known[world["seed"]]} if before is None and world["seed"] in known else {}),
-                }
-            )
+            worlds.append(world)
+        seed += 1
+    started = [
+        subprocess.Popen([str(python), __file__, "--work", str(folder), "--name", run]) for run, python in runs.items()
+    ]
+    if any(one.wait() for one in started):
+        raise SystemExit("a worker failed")
+    rows = []
+    for k, world in enumerate(worlds):
+        place = folder / f"{k:04}"
+        rows.append(
+            {
+                "seed": world["seed"],
+                "best": round(world["best"], 4),
+                **{run: judged(world, place, run) for run in runs},
+                **({"before": known[world["seed"]]} if before is None and world["seed"] in known else {}),
+            }
+        )
     told = [run for run in ("after", "goal", "before") if all(run in row for row in rows)]
     return {"worlds": count, "summary": {run: summary(rows, run) for run in told}, "rows": rows}
 
@@ -276,6 +283,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--before", type=Path, help="the interpreter of an earlier version")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("out/usefulness"), help="for the worlds; what is done is kept"
+    )
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "usefulness.json")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--name", default="after", help=argparse.SUPPRESS)
@@ -285,7 +295,7 @@ def main() -> None:
         return
     old = json.loads(options.output.read_text(encoding="utf-8"))["random"]["rows"] if options.output.exists() else []
     known = {row["seed"]: row["before"] for row in old if "before" in row}
-    found = {"resources": resources(), "random": random_worlds(options.worlds, options.before, known)}
+    found = {"resources": resources(), "random": random_worlds(options.worlds, options.before, known, options.folder)}
     options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found["resources"], indent=1))
     print(json.dumps(found["random"]["summary"], indent=1))

@@ -135,7 +135,7 @@ def test_a_forced_loss_is_said_to_be_forced(tmp_path, capsys):
 def test_the_budget_may_allow_the_loss(tmp_path, capsys):
     task, policy = world(tmp_path, climb=""), always_run(tmp_path, ("run", "wait"))
     code, answer = debugged(capsys, str(task), str(policy), "-o", str(tmp_path / "out"), "--max-goal-loss", "60")
-    assert (code, answer["outcome"], answer["warning"]) == (0, "safe", None)
+    assert (code, answer["outcome"], answer["warning"]) == (0, "safe", "no run reaches the goal")
 
 
 def test_a_repair_that_is_not_verified_says_what_it_lost_as_well(tmp_path, capsys):
@@ -202,6 +202,30 @@ def test_the_budget_is_counted_from_the_best_policy_so_far():
     assert "a loss is forced" in useful(92.0, 92.5).warning()
     assert "although 96.00 is possible" in useful(92.0, 96.0).warning()
     assert useful(94.5, 94.5).warning() is None
+
+
+def test_a_policy_that_never_reached_much_is_said_to_be_of_little_use():
+    def useful(last, possible=None):
+        span = (0.0, 100.0)
+        return Usefulness(last, last, last, span, span, span, 1.0, possible)
+
+    assert useful(0.0).warning() == "no run reaches the goal"
+    assert "no run reaches the goal, although 100.00 is possible" in useful(0.0, 100.0).warning()
+    assert "%Goal is 14.00, although 94.00 is possible" in useful(14.0, 94.0).warning()
+    assert not useful(14.0, 94.0).lost
+    assert useful(93.5, 94.0).warning() is None
+    assert useful(14.0).warning() is None
+
+
+def test_a_campaign_says_that_its_safe_policy_goes_round_for_ever(tmp_path):
+    task = world(tmp_path)
+    policy = always_run(tmp_path)
+    policy.write_text(policy.read_text().replace("[3, 2, 1]", "[2, 3, 1]"))  # it always waits
+    found = debug(load_task(task), policy, tmp_path / "out", Settings(starts=5))
+    assert found.outcome is Outcome.SAFE
+    assert found.usefulness.last == 0
+    told = json.loads((tmp_path / "out" / "outcome.json").read_text())["warning"]
+    assert told.startswith("no run reaches the goal, although")
 
 
 def test_a_floor_counts_goal_reaching_runs_before_their_length():

@@ -43,9 +43,9 @@ class Usefulness:
         return self.possible is not None and self.possible < self.best - self.allowed_loss - ROUNDING
 
     def warning(self) -> str | None:
-        """Return what is to be said where the budget is broken, else None."""
+        """Return what is to be said where the budget is broken, or the goal is reached less often than it could be; else None."""
         if not self.lost:
-            return None
+            return self._shortfall()
         allowed = f"{self.allowed_loss:g} point" + ("" if self.allowed_loss == 1 else "s")
         says = f"%Goal fell from {self.best:.2f} to {self.last:.2f}, by more than the {allowed} that --max-goal-loss allows"
         if self.possible is None:
@@ -54,6 +54,15 @@ class Usefulness:
         return (
             f"{says}; {limit}: a loss is forced" if self.forced else f"{says}, although {self.possible:.2f} is possible"
         )
+
+    def _shortfall(self) -> str | None:
+        """What a safe policy could reach that this one does not, although nothing was lost."""
+        never = self.last <= ROUNDING
+        says = "no run reaches the goal" if never else f"%Goal is {self.last:.2f}"
+        if self.possible is not None and self.last < self.possible - self.allowed_loss - ROUNDING:
+            limit = f"although {self.possible:.2f} is possible for a safe policy"
+            return f"{says}, {limit}; `polvet faults --kind goal` says where it is given up"
+        return says if never else None
 
     def figures(self) -> Json:
         """Return the same as numbers."""
