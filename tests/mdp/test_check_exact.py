@@ -87,7 +87,7 @@ def test_the_chain_of_20_is_a_fraction_without_an_option(slow):
 
 
 def _herman(n: int) -> str:
-    """A ring in which whoever agrees with its left neighbour tosses a coin, and whoever does not copies it; equal neighbours hold a token."""
+    """A ring: who agrees with its left neighbour holds a token and tosses a coin, who does not copies the neighbour."""
     left = {i: n if i == 1 else i - 1 for i in range(1, n + 1)}
     rings = [
         f"module p{i}\n x{i} : [0..1];\n [step] x{i}=x{j} -> 0.5:(x{i}'=0) + 0.5:(x{i}'=1);\n"
