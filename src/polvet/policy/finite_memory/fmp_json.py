@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.files import Json, refuse_unknown_keys
 from polvet.policy.finite_memory.fmp import (
@@ -38,12 +37,12 @@ EXACT = 2**53
 _LONG = re.compile(r"-?\d{16,400}")
 
 
-def parse_fmp(document: Any, where: Where, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
+def parse_fmp(document: Any, where: Where) -> FiniteMemoryPolicy:
     """Return the policy in an `fmp/1` document, or raise an InputError with the JSON path."""
-    return placed(partial(_parse, document, budget), where)
+    return placed(partial(_parse, document), where)
 
 
-def _parse(document: Any, budget: Budget, where: Where) -> FiniteMemoryPolicy:
+def _parse(document: Any, where: Where) -> FiniteMemoryPolicy:
     top = _object(document, where)
     refuse_unknown_keys(top, KEYS, where)
     if top.get("format") != FORMAT:
@@ -63,12 +62,12 @@ def _parse(document: Any, budget: Budget, where: Where) -> FiniteMemoryPolicy:
     )
     first = _needed(top, "initial", where)
     initial = tuple(_name(item, where.at("initial")) for item in (first if isinstance(first, list) else [first]))
-    edges = []
-    for index, item in enumerate(_array(_needed(top, "edges", where), where.at("edges"))):
-        budget.check()
-        edges.append(_edge(item, index, where.at("edges").at(index)))
+    edges = tuple(
+        _edge(item, index, where.at("edges").at(index))
+        for index, item in enumerate(_array(_needed(top, "edges", where), where.at("edges")))
+    )
     name = _name(top.get("name", Path(where.file).name), where.at("name"))
-    return check_fmp(FiniteMemoryPolicy(variables, states, initial, tuple(edges), semantics, name), where)
+    return check_fmp(FiniteMemoryPolicy(variables, states, initial, edges, semantics, name), where)
 
 
 def _variable(item: Any, where: Where) -> Variable:

@@ -65,7 +65,7 @@ def read_plan(path: str | Path, *, policy: str | Path | None = None, budget: Bud
             raise InputError(
                 f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where, "Flatten the document."
             )
-        return PlanFile(parse_fmp(parse_json(text, where), where, budget))
+        return PlanFile(parse_fmp(parse_json(text, where), where))
     if is_its(text):
         system = parse_its(text, where)
         return PlanFile(abstract_its(system, budget), system)
