@@ -45,6 +45,13 @@ def false_claims(rng, folder):
         marks = np.ones([len(line) for line in lines.values()], dtype=np.bool_)
         marks[:, 1] = False  # not bad
         certificate = {"kind": "grid", **world.base, "lines": lines, "steps": rng.choice([1, 1, 2, 5])}
+        if rng.random() < 0.5:  # followed for long, in pieces and halves
+            some = sorted({*rng.sample(lines["x"], rng.randint(0, len(lines["x"]))), round(rng.uniform(0, 4), 2)})
+            more = {"cuts": {"x": some}, "parts": rng.choice([1, 4, 256]), "halvings": rng.choice([0, 1, 5])}
+            certificate |= {**more, "steps": rng.choice([1, 5, 100])}
+            if rng.random() < 0.5:  # a part of the cells: runs leave them and come back, or do not
+                kept = np.array([rng.random() < 0.7 for _ in range(marks.size)]).reshape(marks.shape)
+                marks = marks & kept
         yield {**certificate, "cells": pack_marks(marks.ravel())}, world.subjects, nullcontext()
 
 

@@ -15,7 +15,11 @@ from polvet.check.affine_forms import Form, truth_of, value_of
 from polvet.check.box_view import Unreadable
 from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.check.flow import Flow
+from polvet.check.grid import pack_marks, unpack_marks
 from polvet.check.guarded import guarded_ends
+from polvet.check.narrowing import cut
+from polvet.check.returning import _halves
+from polvet.check.state_sets import Sets
 from polvet.domains import generate
 from polvet.errors import ModelError, Where
 from polvet.jani import dump_model
@@ -29,6 +33,7 @@ from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_save import save_onnx
 from polvet.policy.runs import trace
+from polvet.records.certificate_files import certificate_head
 from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
 from polvet.verify.grid import GRID
@@ -174,8 +179,6 @@ def test_a_switch_is_proved_safe_for_ever_and_forged_certificates_are_rejected(t
     subjects = Subjects(task, policy)
     assert isinstance(check(certificate, subjects, Where("c")), Accepted)
     lines = certificate["lines"]["warmth"]
-    from polvet.check.grid import pack_marks, unpack_marks
-
     marks = unpack_marks(certificate["cells"], len(lines))
     listed = np.flatnonzero(marks)
     for k in (int(listed[0]), int(listed[len(listed) // 2]), int(listed[-1])):
@@ -191,6 +194,12 @@ def test_a_switch_is_proved_safe_for_ever_and_forged_certificates_are_rejected(t
         {**certificate, "lines": {"warmth": [*lines[:3], lines[1], *lines[4:]]}},
         {**certificate, "lines": {}},
         {**certificate, "steps": 0},
+        {**certificate, "steps": 10_001},
+        {**certificate, "parts": 0},
+        {**certificate, "halvings": -1},
+        {**certificate, "halvings": True},
+        {**certificate, "cuts": {"cold": [1.0]}},
+        {**certificate, "cuts": {"warmth": [2.0, 1.0]}},
         {**certificate, "cells": "AAAA"},
         {**certificate, "policy_sha256": "0" * 64},
     ):
@@ -310,3 +319,83 @@ def stepped(semantics: Semantics, fitted: Fitted, state: Any) -> list[Any]:
     except ModelError:
         return []
     return [outcome.state for move in fitted.followed(state, moves) for outcome in move.outcomes]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_cut_leaves_no_state_of_a_set_out(seed: int) -> None:
+    """Points of sets that have moved on, with their symbols drawn: each is in the piece on its side of the cut."""
+    rng = np.random.default_rng(seed)
+    count, size = 200, 3
+    center, slopes = (
+        rng.normal(size=(count, size)),
+        rng.normal(size=(count, size, size)) * rng.choice([1e-9, 0.1, 1], (count, 1, 1)),
+    )
+    error = np.abs(rng.normal(size=(count, size))) * rng.choice([0.0, 1e-12, 0.1], (count, 1))
+    radius = (np.abs(slopes).sum(axis=2) + error) * (1 + 1e-12)
+    sets = Sets(center, slopes, error, (center - radius, center + radius))
+    place = int(rng.integers(size))
+    at = float(rng.normal() * 0.5)
+    pieces, source = cut(sets, place, at)
+    assert set(source.tolist()) <= set(range(count))
+    for _ in range(40):
+        symbols = rng.choice([-1.0, 1.0, 0.5], (count, size)) * rng.choice([1.0, rng.random()])
+        points = center + np.einsum("nvs,ns->nv", slopes, symbols) + error * rng.choice([-1.0, 0.0, 1.0], (count, size))
+        for k, point in enumerate(points):
+            mine = np.flatnonzero(source == k)
+            side = [i for i in mine if (pieces.ends[0][i, place] >= at) == (point[place] >= at)]
+            slack = 1e-9 * (np.abs(point) + 1)
+            low, high = pieces.ends
+            assert any(((low[i] - slack <= point) & (point <= high[i] + slack)).all() for i in side)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_halves_are_the_box(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    low = np.column_stack([np.floor(rng.normal(size=50) * 4), rng.normal(size=(50, 2))])
+    high = low + np.column_stack([rng.integers(0, 3, 50), rng.choice([0.0, 1e-16, 1e-9, 1.0], (50, 2))])
+    for depth in range(4):
+        begin, end, parent = _halves((True, False, False), low, high, depth)
+        assert (begin <= end).all()
+        for k in range(50):
+            mine = np.flatnonzero(parent == k)
+            for share in (0.0, 0.5, rng.random(), 1.0):
+                x = np.clip(low[k] + share * (high[k] - low[k]), low[k], high[k])
+                x[0] = np.floor(x[0])
+                assert any(((begin[i] <= x) & (x <= end[i])).all() for i in mine)
+
+
+def slow_turner(folder: Path, *, leak: bool) -> tuple[Path, Path]:
+    """A point that goes round four places in turn, 0.0 to 0.1 wide; with a leak it fails after some rounds."""
+    m = ModelBuilder("turner")
+    m.real("x", 0, 10, initial=0)
+    m.edge("go", guard="x < 3", to={"x": "x + 1"})
+    m.edge("go", guard="x >= 3", to={"x": "(x - 3) * 1.5" if leak else "(x - 3) * 0.5"})
+    m.edge("rest", to={"x": "x"})
+    (folder / "turner.jani").write_text(dump_model(m.build()))
+    task = folder / "turner.toml"
+    task.write_text(
+        'model = "turner.jani"\nstart = "0 <= x && x <= 0.1"\nfail = "0.6 < x && x < 0.9"\ngoal = "false"\n'
+    )
+    policy = folder / "go.onnx"
+    layer = np.array([[0.0], [0.0]], dtype=np.float32), np.array([1.0, 0.0], dtype=np.float32)
+    save_onnx(network_of([layer], ["x"], ["go", "rest"]), str(policy))
+    return task, policy
+
+
+def test_cells_that_runs_return_to_prove_what_lies_between(tmp_path: Path) -> None:
+    """Only the start's cell is listed: what runs pass between two visits is not."""
+    task, policy = slow_turner(tmp_path, leak=False)
+    subjects = Subjects(task, policy)
+    bound = compile_policy(load_fitted(load_task(task), policy))
+    mine = {"lines": {"x": [0.0, 0.125, 5.0]}, "cells": pack_marks(np.array([True, False, False]))}
+    made = {**certificate_head("grid", bound.fitted), **mine, "steps": 4}
+    for steps, answer in ((3, Rejected), (4, Accepted), (5, Accepted), (100, Accepted)):
+        assert isinstance(check({**made, "steps": steps}, subjects, Where("c")), answer)
+    slow_turner(tmp_path, leak=True)
+    made["task_sha256"] = load_task(task).sha256
+    for steps in (1, 4, 100):
+        for halvings in (0, 3):
+            forged = {**made, "steps": steps, "halvings": halvings}
+            answered = check(forged, subjects, Where("c"))
+            assert isinstance(answered, Rejected)
+            assert "from 0 <= x" in answered.reason

@@ -10,7 +10,7 @@ at every depth of halving, came to lie in listed cells, ended in the goal or had
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -76,21 +76,21 @@ def judge(flow: Flow, boxes: tuple[Floats, Floats], inside: Inside, plan: Plan) 
             return Judged(whole.how, found.landed)
         if not len(left):
             break
-        low, high, parent = _halves(flow, low[left], high[left], depth)
+        low, high, parent = _halves(flow.whole, low[left], high[left], depth)
         own = own[left][parent]
     return whole
 
 
-def _halves(flow: Flow, low: Floats, high: Floats, depth: int) -> tuple[Floats, Floats, Ints]:
+def _halves(wholes: Sequence[bool], low: Floats, high: Floats, depth: int) -> tuple[Floats, Floats, Ints]:
     """Return both halves of boxes, of their real variables in turn, and the number of the box of each."""
-    reals = [k for k, whole in enumerate(flow.whole) if not whole] or list(range(len(flow.whole)))
+    reals = [k for k, whole in enumerate(wholes) if not whole] or list(range(len(wholes)))
     place = reals[depth % len(reals)]
     middle = low[:, place] / 2 + high[:, place] / 2
-    middle = np.floor(middle) + 1 if flow.whole[place] else middle
+    middle = np.floor(middle) + 1 if wholes[place] else middle
     # SOUND: where the box is one value wide, all of it is in the lower half.
     two = (low[:, place] < middle) & (middle <= high[:, place])
     lower_end, upper_begin = high.copy(), low[two].copy()
-    before = middle - 1 if flow.whole[place] else np.nextafter(middle, -np.inf)
+    before = middle - 1 if wholes[place] else np.nextafter(middle, -np.inf)
     lower_end[two, place], upper_begin[:, place] = before[two], middle[two]
     parent = np.concatenate([np.arange(len(low)), np.flatnonzero(two)])
     return np.concatenate([low, upper_begin]), np.concatenate([lower_end, high[two]]), parent

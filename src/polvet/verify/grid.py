@@ -292,7 +292,7 @@ def _first_right(threshold: float, comparison: str, kind: Kind) -> float:
 
 GRID = Method(
     METHOD,
-    "follows sets of states over a grid of cells, finer and finer, until no set may fail; for real-valued models",
+    "finds cells of real values that all runs return to without failing on the way, on finer and finer grids",
     _verify,
     (ONLY_FAIL, STRICT_BOUNDS, NETWORK_OR_TREES, PLAIN_INPUTS),
 )
