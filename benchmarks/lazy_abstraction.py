@@ -12,6 +12,7 @@ import importlib.util
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,7 +79,7 @@ def _method(who: str, file: str) -> Method:
     spec = importlib.util.spec_from_file_location("abstraction_before", file)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     method: Method = module.ABSTRACTION
     return method

@@ -229,10 +229,11 @@ class LazyAbstraction:
     def _cut(self, leaf: LocalState, box: Box) -> None:
         """Cut the box out of a reached leaf; its parts keep what is known, and what loses its arrival is asked for again."""
         arrival, leads_to = leaf.arrival, leaf.leads_to
+        if box.contains(leaf.box):  # it was reached from a box that waits to be cut out
+            return self._lose(leaf)
         leaf.mark(False)
         self._forget_arrival(leaf)
         cut_out = leaf.cut_out(box)
-        assert cut_out is not leaf
         for part in leaf.leaves():
             part.is_harmless, part.is_closed = leaf.is_harmless, leaf.is_closed
             part.asked = self.followed if leaf.is_closed else leaf.asked
@@ -242,7 +243,8 @@ class LazyAbstraction:
                 self._reach(part, None)
         if arrival is not None:
             entered = leaf.leaf_of(self.engine.successor(arrival.state, arrival.step))
-            self._reach(entered, arrival)
+            if entered is not cut_out:
+                self._reach(entered, arrival)
         for other in list(leads_to):
             assert other.arrival is not None
             other.arrival.source = part = leaf.leaf_of(other.arrival.state)
