@@ -167,8 +167,8 @@ def write(worlds: dict[str, dict[str, Any]]) -> None:
     older = [name for name, world in worlds.items() if "lazy_takes_turns" not in world]
     if older:
         lines += [
-            f"On {len(older)} of these {len(worlds)} worlds `lazy` was measured when it kept the model's order of actions; since then it takes "
-            "turns with a random order in long questions.",
+            f"On {len(older)} of these {len(worlds)} worlds `lazy` was measured when it kept the model's order of actions; "
+            "since then it takes turns with a random order in long questions.",
             "",
         ]
     everything = {who: [row for world in worlds.values() for row in world["curves"][who]] for who in ALGORITHMS}
