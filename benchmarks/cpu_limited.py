@@ -53,6 +53,8 @@ def forked(work: Callable[[], dict[str, Any]], limit: float) -> tuple[dict[str, 
     child = os.fork()
     if child == 0:
         os.setsid()
+        most = math.ceil(limit) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most))  # of each process: should nobody watch any more
         try:
             os.close(reading)
             with os.fdopen(writing, "w", encoding="utf-8") as pipe:

@@ -118,6 +118,7 @@ def measure(name: str, states: int, each: float, total: float) -> dict[str, Any]
         "safe": known.count("safe"),
         "unsafe": known.count("unsafe"),
         "contradictions": contradictions,
+        "lazy_takes_turns": True,
         "each": each,
         "total": total,
         "curves": curves,
@@ -163,6 +164,13 @@ def write(worlds: dict[str, dict[str, Any]]) -> None:
         f"Contradictory verdicts: {wrong}. Cumulative plots as Figs. 2, 4 and 5: share of the states decided against time.",
         "",
     ]
+    older = [name for name, world in worlds.items() if "lazy_takes_turns" not in world]
+    if older:
+        lines += [
+            f"On {len(older)} of these {len(worlds)} worlds `lazy` was measured when it kept the model's order of actions; "
+            "since then it takes turns with a random order in long questions.",
+            "",
+        ]
     everything = {who: [row for world in worlds.values() for row in world["curves"][who]] for who in ALGORITHMS}
     drawn = {"all worlds": everything, **{name: world["curves"] for name, world in worlds.items()}}
     for name, curves in drawn.items():

@@ -16,7 +16,7 @@
 // Source   Liu and Smolka, Simple linear-time algorithms for minimal fixed points, 1998, made lazy over actions
 // Cost     O(b m) in one order: a state's action pointer only moves forward, so no (state, action) pair is looked at twice; a round
 //          is started again only while it has walked over nothing but states that it opened itself. Orders that take turns cost at most
-//          four times the looks of the better one, or look at every pair once more per turn
+//          about seven times the looks of the better one
 // Evidence `action(s)` of safe states, `rank(s)` (the order of killing) of unsafe ones; both stay valid for ever
 #pragma once
 #include "decide/game.h"
