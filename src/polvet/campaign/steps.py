@@ -162,8 +162,9 @@ class Steps(Examination):
         others = OTHERS.get(type(policy), ()) if chosen == "auto" and not fixed_shape else ()
         for method in others:
             yield self._candidate(bound, wanted, keep, method, goals)
-        for method in others if planned is not None else ():
-            yield self._candidate(bound, planned, keep, method, goals)
+        if planned is not None:
+            for method in others:
+                yield self._candidate(bound, planned, keep, method, goals)
         if chosen == "auto" and (fenced := self._fenced(bound, faults)) is not None:
             yield self._tried(bound, fenced, goals)
 
