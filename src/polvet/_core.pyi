@@ -216,6 +216,7 @@ class Decider:
         threads: int = 1,
         radius: int = ...,
         preferred: Callable[[NDArray[np.uint64]], int] | None = None,
+        patience: int = ...,
     ) -> Decider: ...
     @property
     def status(self) -> Status: ...

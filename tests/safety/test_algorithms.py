@@ -204,7 +204,7 @@ def test_a_long_question_is_asked_in_several_orders_and_answered_alike(share: bo
         game = long_walk(rng, 9_000, rare)
         truth = expected(game)
         states = [0, *(rng.randrange(9_000) for _ in range(20))]
-        decider = game.decider("lazy", share=share)
+        decider = game.decider("lazy", share=share, patience=2_048)
         found, looks = decide(decider, states)
         assert found == [truth[s] for s in states]
         turns += max(looks) > 2_048

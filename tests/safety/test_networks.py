@@ -153,8 +153,9 @@ def test_an_unbounded_model_is_decided_where_its_search_closes_and_unknown_where
     assert closing.decide([(0,)])[0].verdict is Verdict.SAFE
     for algorithm in SEARCHES:
         found = Decider(task, algorithm=algorithm).decide([(0,)], budget=Budget(states=3_000))[0]
-        # The default tries other orders of actions where that of the model leads ever further away.
-        assert found.verdict is (Verdict.SAFE if algorithm == "lazy" else Verdict.UNKNOWN), algorithm
+        assert found.verdict is Verdict.UNKNOWN, algorithm
+    # The default tries another order of actions where that of the model leads ever further away.
+    assert Decider(task, algorithm="lazy").decide([(0,)], budget=Budget(states=100_000))[0].verdict is Verdict.SAFE
 
 
 def test_limits_are_named_and_what_was_half_done_is_not_used_again(tmp_path: Path) -> None:

@@ -44,7 +44,11 @@ struct Decider {
 };
 
 SolverOptions read_options(const std::string& algorithm, const std::string& order, uint64_t seed, bool share, uint32_t radius) {
-    SolverOptions options{algorithm, Order::APP, seed, share, radius, {}, {}};
+    SolverOptions options;
+    options.algorithm = algorithm;
+    options.seed = seed;
+    options.share = share;
+    options.radius = radius;
     if (order == "policy") options.order = Order::POLICY;
     else if (order == "random") options.order = Order::RANDOM;
     else if (order == "last") options.order = Order::LAST;
@@ -110,7 +114,7 @@ void bind_decide(nb::module_& m) {
             "of_table",
             [](Array<uint8_t> born, Array<uint32_t> action_start, Array<uint32_t> outcome_start, Array<uint32_t> target,
                const std::string& algorithm, const std::string& order, uint64_t seed, bool share, uint32_t threads, uint32_t radius,
-               nb::object preferred) {
+               nb::object preferred, uint64_t patience) {
                 auto table = std::make_shared<TableGame::Table>();
                 table->born.assign(born.data(), born.data() + born.size());
                 table->action_start.assign(action_start.data(), action_start.data() + action_start.size());
@@ -118,13 +122,15 @@ void bind_decide(nb::module_& m) {
                 table->target.assign(target.data(), target.data() + target.size());
                 auto decider = std::make_unique<Decider>();
                 SolverOptions options = read_options(algorithm, order, seed, share, radius);
+                options.patience = patience;
                 ask_policy(*decider, options, preferred);
                 if (share && threads > 1) decider->board = options.board = std::make_shared<Board>(1);
                 for (uint32_t k = 0; k < std::max(threads, 1u); ++k) decider->solvers.push_back(make_solver(table, options));
                 return decider.release();
             },
             "born"_a, "action_start"_a, "outcome_start"_a, "target"_a, "algorithm"_a, "order"_a = "app", "seed"_a = 0, "share"_a = true,
-            "threads"_a = 1, "radius"_a = NONE, "preferred"_a.none() = nb::none(), nb::rv_policy::take_ownership)
+            "threads"_a = 1, "radius"_a = NONE, "preferred"_a.none() = nb::none(), "patience"_a = SolverOptions().patience,
+            nb::rv_policy::take_ownership)
         .def_ro("status", &Decider::status)
         .def_ro("fault", &Decider::fault)
         .def_ro("busy", &Decider::busy, "CPU seconds of each thread in the last batch.")

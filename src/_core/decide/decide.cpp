@@ -20,8 +20,8 @@ namespace {
 
 template <class Game> std::unique_ptr<Algorithm<Game>> make_algorithm(Game& game, const SolverOptions& options) {
     const std::string& name = options.algorithm;
-    if (name == "lazy" && options.board) return std::make_unique<LazyTogether<Game>>(game);
-    if (name == "lazy") return std::make_unique<Lazy<Game>>(game);
+    if (name == "lazy" && options.board) return std::make_unique<LazyTogether<Game>>(game, options.patience);
+    if (name == "lazy") return std::make_unique<Lazy<Game>>(game, options.patience);
     if (name == "ipi") return std::make_unique<ImprovedPolicyIteration<Game>>(game);
     if (name == "npi") return std::make_unique<NaivePolicyIteration<Game>>(game);
     if (name == "tarjan") return std::make_unique<TarjanSafe<Game>>(game, options.radius);

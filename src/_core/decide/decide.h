@@ -34,6 +34,7 @@ struct SolverOptions {
     uint64_t seed = 0;
     bool share = true;
     uint32_t radius = NONE;
+    uint64_t patience = 32768;  // looks before `lazy` asks a question in another order
     Preferred preferred;
     std::shared_ptr<Board> board;  // where several solvers of a model tell each other what they proved
 };

@@ -10,7 +10,7 @@
 // are abandoned early, current actions are followed from the start again, so that nothing is expanded for their sake.
 //
 // The newest state may lead ever further away where another action would have closed a loop. A question that is asked in the model's
-// order of actions is therefore asked in a random one after PATIENCE looks, then in the model's again, and so on, each pair of turns with
+// order of actions is therefore asked in a random one after some looks (the patience), then in the model's again, and so on, each pair of turns with
 // twice the looks; what was proved unsafe stays so. The next question begins in the order that answered the last.
 //
 // Source   Liu and Smolka, Simple linear-time algorithms for minimal fixed points, 1998, made lazy over actions
@@ -25,7 +25,7 @@ namespace polvet {
 
 template <class Game> class Lazy : public Algorithm<Game> {
 public:
-    using Algorithm<Game>::Algorithm;
+    Lazy(Game& game, uint64_t patience) : Algorithm<Game>(game), patience_(patience) {}
 
     bool is_unsafe(uint32_t start) override {
         Game& game = this->game_;
@@ -33,7 +33,7 @@ public:
         if (game.known(start) != UNDECIDED) return game.known(start) == UNSAFE;
         start_ = start;
         begin_round();
-        uint64_t patience = PATIENCE, until = game.looks + patience;
+        uint64_t patience = patience_, until = game.looks + patience;
         while (head_ < queue_.size()) {
             if (game.looks >= until && may_start_over()) {
                 patience += start_over() ? 0 : patience;
@@ -77,7 +77,6 @@ protected:
         uint32_t watcher, action, next;
     };
 
-    static constexpr uint64_t PATIENCE = 2048;        // looks before a question is asked in another order
     static constexpr size_t DEEP = 3;                 // newest states taken for each oldest one
     static constexpr uint32_t PROMISED = UINT32_MAX;  // visited for good, whatever happens to the question at hand
 
@@ -225,6 +224,7 @@ protected:
     std::vector<uint32_t> queue_, trail_, dying_;
     uint32_t query_ = 0, killed_ = 0, free_ = NONE, start_ = 0;
     size_t head_ = 0, opened_ = 0, turn_ = 0;
+    uint64_t patience_;  // looks before a question is asked in another order
     bool abandoned_ = false, is_shuffled_ = false;
 };
 
