@@ -225,3 +225,35 @@ def test_actions_that_are_absent_are_not_applicable():
 def test_what_a_users_function_raises_is_said(given, says):
     with pytest.raises(InputError, match=says):
         polvet.from_gym(gymnasium.make("FrozenLake-v1"), **given)
+
+
+def stepping(far):
+    """An environment of three states in which its action leads so far on."""
+
+    class Stepping(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(1)
+        initial_state_distrib = (1.0, 0.0, 0.0)
+
+        def __init__(self):
+            self.P = {s: {0: [(1.0, (s + far) % 3, 0.0, False)]} for s in range(3)}
+
+    return Stepping
+
+
+def test_an_environment_that_is_registered_again_is_looked_at_again():
+    """As in a notebook whose cell is changed and run once more: what was proved of the earlier one is not about this one."""
+    try:
+        gymnasium.register("Stepping-v0", entry_point=stepping(0))
+        task = polvet.load("gym:Stepping-v0", fail="s == 2")
+        policy = dict.fromkeys(range(3), task.labels[0])
+        assert task.explore().figures["states"] == 1
+        safe = task.policy(policy).verify()
+        assert safe.verdict is polvet.Verdict.SAFE
+        del gymnasium.registry["Stepping-v0"]
+        gymnasium.register("Stepping-v0", entry_point=stepping(1))
+        again = polvet.load("gym:Stepping-v0", fail="s == 2")
+        assert again.explore().figures["states"] == 3
+        assert again.policy(policy).verify().verdict is polvet.Verdict.UNSAFE
+        assert not polvet.certify(safe, again, again.policy(policy)).accepted
+    finally:
+        gymnasium.registry.pop("Stepping-v0", None)

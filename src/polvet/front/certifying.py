@@ -58,7 +58,10 @@ def certify(
 
 def judge(certificate: Any, subjects: Subjects) -> Accepted | Rejected | Unknown:
     """Return what the checker says of the certificate about these files."""
+    from polvet.worlds.formats import look_again
+
     spent, where, named = stopwatch(), Where("certificate"), None
+    look_again()
     document = getattr(certificate, "certificate", certificate)
     if isinstance(document, str | os.PathLike):
         named = str(document)

@@ -47,6 +47,7 @@ def load(
     ('left', 'down', 'right', 'up')
     """
     from polvet.sources import load_task, parse_avoid, parse_mode, parse_out_of_bounds
+    from polvet.worlds.formats import look_again
 
     options = TaskOptions(
         _constants(constants or {}),
@@ -64,6 +65,7 @@ def load(
         return Task(_from_model(what.build() if isinstance(what, ModelBuilder) else what, options))
     if not isinstance(what, str | os.PathLike):
         raise InputError(f"a {type(what).__name__} is no world.", Where("load"), _worlds())
+    look_again()
     return Task(load_task(Path(what), options))
 
 

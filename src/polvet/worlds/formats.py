@@ -100,6 +100,11 @@ def _at_address(address: str) -> World:
     return format_of(file).read(file)
 
 
+def look_again() -> None:
+    """Forget what stood at addresses: whoever asks anew means what is there now, such as an environment that was registered again."""
+    _at_address.cache_clear()
+
+
 def _all() -> Iterator[WorldFormat]:
     """Yield polvet's own formats, each imported when it is asked, and then those that packages bring."""
     yield from (FORMATS[name] for name in FORMATS)
