@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import count
 
 import pytest
 
+from polvet.budget import Budget
 from polvet.errors import LimitReached, Where
 from polvet.policy.finite_memory import (
     Atom,
@@ -38,6 +40,18 @@ def test_fmp_json_round_trips():
         text = json.dumps(dump_fmp(fmp))
         assert parse_fmp(json.loads(text), Where("here")) == fmp
     assert f'"{10**40}"' in json.dumps(dump_fmp(rich_plan()))
+
+
+def test_reading_a_large_plan_keeps_the_time_limit(tmp_path):
+    """The clock goes on by one with every look: what is not read within a hundred looks is not read."""
+    ring = Builder(*(f"q{k}" for k in range(200))).variable("x")
+    for k in range(200):
+        ring.edge(f"q{k}", f"q{(k + 1) % 200}", x=-1)
+    file = tmp_path / "ring.json"
+    file.write_text(json.dumps(dump_fmp(ring.build())))
+    assert len(load_fmp(file, budget=Budget(1_000, clock=count().__next__)).edges) == 200
+    with pytest.raises(LimitReached, match="time limit of 100 s"):
+        load_fmp(file, budget=Budget(100, clock=count().__next__))
 
 
 def test_an_edge_list_is_read_with_all_control_states_initial(tmp_path):

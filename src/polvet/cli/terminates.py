@@ -77,6 +77,8 @@ def terminates(
             **asdict(questions),
             **within,
         )
+    if result.source is None:  # the limit came while the plan was read
+        return answering.say(result)
     plan, _ = result.source
     if draw is not None:
         write_whole(draw, _picture(plan, draw, result))

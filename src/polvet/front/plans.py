@@ -14,6 +14,7 @@ from polvet.files import Json
 from polvet.front import arguments
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, write_certificate
+from polvet.front.result import why as why_of
 from polvet.front.results import Unknown
 
 if TYPE_CHECKING:
@@ -118,7 +119,10 @@ def terminates(
         method = "gensieve"
     chosen = None if policy is None else Path(policy)
     with memory_limited(work.budget.megabytes):
-        read = read_plan(path, policy=chosen, budget=work.budget)
+        try:
+            read = read_plan(path, policy=chosen, budget=work.budget)
+        except LimitReached as limit:
+            return Undecided(method=method, **why_of(limit), **work.account())
         regions = {"--goal": goal, "--start": start, "--halting": halting or None}
         if read.problem is not None or read.system is not None:
             for option, value in regions.items():

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.files import Json, refuse_unknown_keys
 from polvet.policy.finite_memory.fmp import (
@@ -37,12 +38,12 @@ EXACT = 2**53
 _LONG = re.compile(r"-?\d{16,400}")
 
 
-def parse_fmp(document: Any, where: Where) -> FiniteMemoryPolicy:
+def parse_fmp(document: Any, where: Where, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
     """Return the policy in an `fmp/1` document, or raise an InputError with the JSON path."""
-    return placed(partial(_parse, document), where)
+    return placed(partial(_parse, document, budget=budget), where)
 
 
-def _parse(document: Any, where: Where) -> FiniteMemoryPolicy:
+def _parse(document: Any, where: Where, budget: Budget) -> FiniteMemoryPolicy:
     top = _object(document, where)
     refuse_unknown_keys(top, KEYS, where)
     if top.get("format") != FORMAT:
@@ -62,12 +63,12 @@ def _parse(document: Any, where: Where) -> FiniteMemoryPolicy:
     )
     first = _needed(top, "initial", where)
     initial = tuple(_name(item, where.at("initial")) for item in (first if isinstance(first, list) else [first]))
-    edges = tuple(
-        _edge(item, index, where.at("edges").at(index))
-        for index, item in enumerate(_array(_needed(top, "edges", where), where.at("edges")))
-    )
+    edges = []
+    for index, item in enumerate(_array(_needed(top, "edges", where), where.at("edges"))):
+        budget.check()  # plans of a hundred thousand edges take seconds
+        edges.append(_edge(item, index, where.at("edges").at(index)))
     name = _name(top.get("name", Path(where.file).name), where.at("name"))
-    return check_fmp(FiniteMemoryPolicy(variables, states, initial, edges, semantics, name), where)
+    return check_fmp(FiniteMemoryPolicy(variables, states, initial, tuple(edges), semantics, name), where)
 
 
 def _variable(item: Any, where: Where) -> Variable:

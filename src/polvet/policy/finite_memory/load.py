@@ -8,7 +8,7 @@ from pathlib import Path
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
-from polvet.files import MAX_DEPTH, depth_of, parse_json, read_text
+from polvet.files import parse_json, read_text
 from polvet.policy.finite_memory.edge_list import parse_edge_list
 from polvet.policy.finite_memory.features import Features
 from polvet.policy.finite_memory.fmp import FiniteMemoryPolicy
@@ -61,11 +61,8 @@ def read_plan(path: str | Path, *, policy: str | Path | None = None, budget: Bud
     text = read_text(path)
     where = Where(str(path))
     if text.lstrip()[:1] in ("{", "[") and "->" not in text.lstrip().splitlines()[0]:
-        if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
-            raise InputError(
-                f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where, "Flatten the document."
-            )
-        return PlanFile(parse_fmp(parse_json(text, where), where))
+        budget.check()
+        return PlanFile(parse_fmp(parse_json(text, where), where, budget))
     if is_its(text):
         system = parse_its(text, where)
         return PlanFile(abstract_its(system, budget), system)
