@@ -106,9 +106,10 @@ def test_parts_of_a_box_hold_exactly_the_points_that_satisfy_the_clauses():
             for x, y in product(range(4), repeat=2)
             if all(any(atom.holds({"x": x, "y": y}[atom.variable]) for atom in clause) for clause in clauses)
         }
-        parts = list(parts_of(clauses, {"x": (0, 3), "y": (0, 3)}))
-        inside = [product(*(range(part[name][0], part[name][1] + 1) for name in "xy")) for part in parts]
-        assert set().union(*inside) == expected
+        for apart in (True, False):
+            parts = list(parts_of(clauses, {"x": (0, 3), "y": (0, 3)}, apart=apart))
+            inside = [product(*(range(part[name][0], part[name][1] + 1) for name in "xy")) for part in parts]
+            assert set().union(*inside) == expected
 
 
 def test_the_command_line_tells_reached_and_missed_goals_apart(tmp_path, capsys):

@@ -126,7 +126,9 @@ def _stops_outside(
     stops: dict[str, Valuation] = {}
     for state, box in reachable_places(fmp, windows, relations, budget):
         budget.check()
-        valuation = None if state in stops else find_stop_outside(fmp, goal, state, box, relations.get(state, ()))
+        valuation = (
+            None if state in stops else find_stop_outside(fmp, goal, state, box, relations.get(state, ()), budget)
+        )
         if valuation is not None:
             stops[state] = valuation
     return stops

@@ -28,8 +28,7 @@ def halting_set(fmp: FiniteMemoryPolicy, beside: Region | None = None, budget: B
             continue
         others = () if beside is None else [case.atoms for case in beside.cases if state in case.states]
         clauses = stop_clauses(fmp, state) + [tuple(opposite(atom) for atom in atoms) for atoms in others]
-        for part in parts_of(clauses, box):
-            budget.check()
+        for part in parts_of(clauses, box, budget, apart=False):
             cut = tightened(tuple(part[variable.name] for variable in fmp.variables), relations.get(state, ()))
             if cut is not None:
                 _add(stops.setdefault(state, []), cut)
