@@ -130,7 +130,7 @@ def perceptron(activation, actions, size=(48,), rows=None):
         return model.fit(teacher()[0].astype(np.float64) if rows is None else rows, actions)
 
 
-@pytest.mark.parametrize(("activation", "size"), [("relu", (48,)), ("tanh", (128,))])
+@pytest.mark.parametrize(("activation", "size"), [("relu", (48,)), ("tanh", (64,))])
 def test_a_perceptron_is_debugged_to_safe_and_comes_back_as_one(activation, size, tmp_path):
     pytest.importorskip("skops.io")
     model = perceptron(activation, teacher()[1], size)

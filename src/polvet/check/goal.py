@@ -82,7 +82,7 @@ def check_missing_run(
     """Return what is wrong with the run, or None if it stops outside the goal."""
     goal = _goal(certificate, fmp, subjects)
     try:
-        here, values = follow_steps(fmp, certificate, "steps")
+        here, values = follow_steps(fmp, certificate, "steps", certificate.get("initial_state"))
     except Malformed as error:
         return str(error)
     if not is_stopped(fmp, here, values):

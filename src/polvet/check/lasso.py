@@ -108,10 +108,9 @@ def parse_steps(
     return tuple(_step(fmp, known, item, f"{place}[{i}]") for i, item in enumerate(sequence(items, place)))
 
 
-def follow_steps(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], key: str) -> tuple[str, Valuation]:
+def follow_steps(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], key: str, here: Any) -> tuple[str, Valuation]:
     """Return the configuration to which the certificate's steps lead from its start; Malformed where one cannot be taken."""
     values = parse_valuation(fmp, certificate)
-    here = certificate.get("initial_state")
     if here not in fmp.initial:
         raise Malformed(f"'{here}' is not initial")
     for number, step in enumerate(parse_steps(fmp, certificate.get(key, []), key)):

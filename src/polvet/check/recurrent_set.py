@@ -71,7 +71,7 @@ def find_leak(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], budget: B
 def _find_flaw_of_entry(
     fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], sets: Mapping[str, list[Row]]
 ) -> str | None:
-    here, values = follow_steps(fmp, certificate, "prefix")
+    here, values = follow_steps(fmp, certificate, "prefix", certificate.get("initial_state"))
     if here not in sets:
         return f"there is no set for '{here}'"
     if any(sum(c * (values[n] if n else 1) for n, c in row.items()) < 0 for row in sets[here]):

@@ -187,6 +187,8 @@ def _guarded(command: Callable[..., Any]) -> Callable[..., Any]:
                 raise InputError(what, Where("command line"), f"Give at most {LARGEST_OPTION}.")
         try:
             return command(**given)
+        except KeyboardInterrupt:
+            raise click.Abort from None  # click would print an empty line first
         except InputError as error:
             if isinstance(error.where, Where) and error.where.file in given:
                 option = "-o" if error.where.file == "output" else f"--{error.where.file.replace('_', '-')}"

@@ -51,11 +51,11 @@ class NamedArgument(click.Argument):
 
     def __init__(self, declarations: list[str], explanation: str, **attributes: Any) -> None:
         super().__init__(declarations, **attributes)
-        self.explanation = explanation
+        self.help = explanation
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
         """Return the name and its explanation, for the help page."""
-        return str(self.metavar), self.explanation
+        return str(self.metavar), str(self.help)
 
 
 def parameters(command: Callable[..., Any]) -> list[click.Parameter]:
