@@ -35,6 +35,7 @@ from polvet.campaign.rounds import Ending, Rounds
 from polvet.errors import LimitReached
 from polvet.model.expressions import FALSE
 from polvet.policy.compiled import Bound
+from polvet.verify.method import has_reals
 
 
 class SafetyRounds(Rounds):
@@ -47,7 +48,8 @@ class SafetyRounds(Rounds):
             self.do(0, POSSIBLE, self.steps.possible)
         self.do(iteration, EVALUATE, lambda: self.steps.evaluate(bound))
         if self._is_fenced(iteration):
-            proved = self.do(iteration, PROVE, lambda: self.steps.verify(iteration, bound, policy, "projection"))
+            by = "grid" if has_reals(bound) else "projection"
+            proved = self.do(iteration, PROVE, lambda: self.steps.verify(iteration, bound, policy, by))
             if proved.figures.verdict == "safe":
                 return self.proved(iteration, policy, first, bound, proved)
         searched = self.do(iteration, SEARCH, lambda: self.steps.search(iteration, bound, policy))

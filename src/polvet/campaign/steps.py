@@ -38,8 +38,10 @@ from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
 from polvet.repair.repair import Options, Repaired
 from polvet.safety.decide import SAFE
-from polvet.safety.exits import Exits, find_exits
+from polvet.safety.exits import Exits
+from polvet.safety.real_exits import RealExits, exits_of
 from polvet.symbolic.linear import NotLinear
+from polvet.verify.method import has_reals
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Unknown
 
@@ -56,6 +58,8 @@ FENCED = ("auto", "leaves", "tree")
 """Methods of repair that go together with fences."""
 QUICK_PROOF = 1_000_000
 """Where explicit search needs no more states, nothing is strengthened."""
+REAL_PROOF = 0.3
+"""The share of the time in which a policy over real values may be proved without a fence."""
 BY_TREE = ("auto", "tree")
 RETRAIN = "retrain"
 MOST_SETTLED = 300_000
@@ -212,7 +216,11 @@ class Steps(Examination):
         if self.task.network.disables_out_of_bounds or self.settings.method not in FENCED:
             return FenceFigures("not asked for"), {}
         if not faulty:
-            quick = verify(bound, method="explicit", budget=self._left(QUICK_PROOF), threads=self.threads)
+            quick = (
+                verify(bound, method="grid", budget=self._left().share(REAL_PROOF), threads=self.threads)
+                if has_reals(bound)
+                else verify(bound, method="explicit", budget=self._left(QUICK_PROOF), threads=self.threads)
+            )
             if not isinstance(quick, Unknown):
                 return FenceFigures("not needed"), {}
         exits = self._exits
@@ -236,10 +244,10 @@ class Steps(Examination):
         return figures, self._save(f"strengthen-{iteration}", iteration, bound, repair, first)
 
     @cached_property
-    def _exits(self) -> Exits | str:
+    def _exits(self) -> Exits | RealExits | str:
         """What leaves the states that are won whatever most variables hold, or why that cannot be told."""
         try:
-            exits = find_exits(self.task, budget=self._left())
+            exits = exits_of(self.task, self._left())
         except NotLinear as refusal:
             self._left()  # raises where time is over: then a game was cut short
             return refusal.why

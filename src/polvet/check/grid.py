@@ -19,7 +19,7 @@ import numpy as np
 
 from polvet.budget import Budget
 from polvet.check.affine_forms import Bools, Floats, truth_of
-from polvet.check.flow import Flow, is_start_of
+from polvet.check.flow import Flow, Moves, is_start_of
 from polvet.check.followed import find_policy_arena
 from polvet.check.packing import pack, unpack
 from polvet.check.returning import FAILS, OPEN, Inside, Plan, inside_of, judge
@@ -92,12 +92,12 @@ def cells_between(first: Ints, last: Ints, shape: Sequence[int]) -> Iterator[Int
             yield (base[at : min(at + block, end), None] + offsets).ravel()
 
 
-def start_cells(flow: Flow, grid: Grid) -> Ints:
+def start_cells(flow: Moves, grid: Grid) -> Ints:
     """Return the cells that may hold a start state."""
     return np.flatnonzero(_start_marks(flow, grid))
 
 
-def _start_marks(flow: Flow, grid: Grid) -> Bools:
+def _start_marks(flow: Moves, grid: Grid) -> Bools:
     condition = is_start_of(flow.network, flow.task.start)
     marks = np.ones(grid.shape, dtype=np.bool_)
     rest = []

@@ -198,6 +198,7 @@ def fence_policy(policy: Policy, work: Work, certificate: str | Path | None, out
     from polvet.confirm.confirmation import about_policy, confirm
     from polvet.policy.save import save_policy
     from polvet.repair.fence import fence_exits
+    from polvet.safety.real_exits import RealExits
     from polvet.verify.certificates import certificate_of
     from polvet.verify.portfolio import verify
     from polvet.verify.verdicts import Safe as Proved
@@ -211,7 +212,8 @@ def fence_policy(policy: Policy, work: Work, certificate: str | Path | None, out
     save_policy(repair.policy, target)
     fenced = policy.reopen(target)
     work.tell("proving")
-    result = verify(fenced.bound, method="projection", budget=work.budget, seed=work.chance)
+    by = "grid" if isinstance(exits, RealExits) else "projection"
+    result = verify(fenced.bound, method=by, budget=work.budget, seed=work.chance)
     figures = {
         "exits": int(exits.labels.sum()),
         "won_cells": len(exits.cells),

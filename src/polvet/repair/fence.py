@@ -4,7 +4,8 @@ A tree ensemble gets one more tree over the few variables that decide, a network
 (`gated_units.py`): in cells where an action is an exit, its score falls by more than all scores can differ. Everywhere else, and for
 all other actions, the scores stay what they are, bit for bit. So the policy does what it did, but for the next best action in
 place of an exit; and a proof over these few variables goes through.
-Limits   tree ensembles and networks that read all of these variables
+Over real values (`safety/real_exits.py`) the tree tells cells apart by the float32 inputs at which they begin.
+Limits   tree ensembles, and over integers networks, that read all of these variables
 """
 
 from __future__ import annotations
@@ -28,20 +29,23 @@ from polvet.repair.leaf_values import leaf_change
 from polvet.repair.method import Change
 from polvet.repair.new_trees import moving_outputs, penalty, pure_shape, round_of_trees, without_idle_trees
 from polvet.repair.repair import Repaired, judged
-from polvet.safety.exits import Exits, find_exits, least_of
+from polvet.safety.exits import Exits, least_of
+from polvet.safety.real_exits import RealExits, exits_of
 from polvet.symbolic.linear import NotLinear
 
 
-def fence_exits(bound: Bound, *, budget: Budget = UNLIMITED) -> tuple[Exits | None, Repaired | str]:
+def fence_exits(bound: Bound, *, budget: Budget = UNLIMITED) -> tuple[Exits | RealExits | None, Repaired | str]:
     """Return the exits from what is won and the policy fenced against them, or why there is none."""
     try:
-        exits = find_exits(bound.fitted.task, budget=budget)
+        exits = exits_of(bound.fitted.task, budget)
     except NotLinear as refusal:
         return None, refusal.why
+    if isinstance(exits, str):
+        return None, exits
     return exits, fence(bound.fitted, exits, [], bound.compiled)
 
 
-def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compiled) -> Repaired | str:
+def fence(fitted: Fitted, exits: Exits | RealExits, faults: Sequence[Fault], compiled: Compiled) -> Repaired | str:
     """Return the fenced policy, with the faults it leaves fixed; or why there is none."""
     policy = fitted.policy
     if not fitted.is_plain:
@@ -56,7 +60,10 @@ def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compi
             change = Change(trees, leaf_change(policy, trees), trees_added=added)
         case Network() | UnitGraph() if policy.archive is not None:
             return f"{policy.archive.kind} has no room for the units of a fence"
+        case Network() | UnitGraph() if isinstance(exits, RealExits):
+            return "a network gets no fence over real values"
         case Network() | UnitGraph():
+            assert isinstance(exits, Exits)
             network, shifts = fence_of_units(policy, fitted, exits)
             change = Change(network, float(np.abs(shifts).sum()), units_added=len(shifts))
         case _:
@@ -64,7 +71,7 @@ def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compi
     return judged(fitted, faults, change, "fence", compiled)
 
 
-def fence_of_trees(policy: TreeEnsemble, fitted: Fitted, exits: Exits) -> TreeEnsemble:
+def fence_of_trees(policy: TreeEnsemble, fitted: Fitted, exits: Exits | RealExits) -> TreeEnsemble:
     """Return the ensemble with the tree that forbids exits."""
     forbidden = np.zeros((len(exits.cells), len(policy.outputs)), dtype=np.bool_)
     for output, label in enumerate(fitted.labels):

@@ -145,7 +145,7 @@ class _Grid:
 
 def _grid(moves: Moves, decider: Decider, around: Words, cells: int) -> _Grid | None:
     reals = [k for k, variable in enumerate(moves.variables) if variable.kind is Kind.REAL]
-    clocks = [k for k in range(len(moves.variables)) if k not in reals and _is_clock(moves, k)]
+    clocks = [k for k in range(len(moves.variables)) if k not in reals and is_clock(moves, k)]
     rest = [k for k in range(len(moves.variables)) if k not in reals and k not in clocks]
     sizes = [int(moves.upper[k] - moves.lower[k]) + 1 for k in rest]
     if (
@@ -169,16 +169,17 @@ def _grid(moves: Moves, decider: Decider, around: Words, cells: int) -> _Grid | 
         low, high = max(low - reach, float(moves.lower[k])), min(high + reach, float(moves.upper[k]))
         lines.append(_Line(low, per_real / (high - low), per_real, True))
     clock = clocks[0] if clocks else None
-    return _Grid(tuple(sorted([*reals, *rest])), tuple(lines), clock, _clock_end(moves, clock))
+    return _Grid(tuple(sorted([*reals, *rest])), tuple(lines), clock, clock_end(moves, clock))
 
 
-def _is_clock(moves: Moves, place: int) -> bool:
+def is_clock(moves: Moves, place: int) -> bool:
+    """Return whether every step increases the variable by one."""
     name = moves.variables[place].name
     ticks = (Binary("+", Name(name), IntLiteral(1)), Binary("+", IntLiteral(1), Name(name)))
     return all(way.after.get(name) in ticks for way in moves.ways)
 
 
-def _clock_end(moves: Moves, clock: int | None) -> int:
+def clock_end(moves: Moves, clock: int | None) -> int:
     """Return the last time up to which the goal cannot hold, whatever the other variables hold."""
     if clock is None:
         return 0

@@ -34,6 +34,7 @@ from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, simulate, trace
 from polvet.policy.trees import TreeEnsemble
 from polvet.records.certificate_files import Certificate
+from polvet.safety.real_exits import RealExits, find_real_exits, takes_exit
 from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, PLAIN_INPUTS, STRICT_BOUNDS, Method, Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
@@ -83,8 +84,20 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
     budget, seed = request.budget, request.seed
     try:
         flow = Flow(bound.task, bound.fitted)
-        seen = _seen(bound, seed, budget)
         tried: list[Json] = []
+        if (exits := _exits_if_fenced(bound, budget)) is not None:
+            spent = stopwatch()
+            plan = Plan(1, 1, 0, tuple(np.zeros(0) for _ in flow.variables))
+            won = _close_in(flow, exits.grid, exits.won, plan, budget)
+            tried.append({"won": int(exits.won.sum()), "listed": won.listed, "seconds": round(spent(), 3)})
+            if won.marks is not None:
+                _try_in_kernel(bound, exits.grid, won.marks, seed)
+                return Safe(
+                    _certificate(flow, exits.grid, won.marks, plan), METHOD, {"cells": won.listed, "tried": tried}
+                )
+            if won.stopped:
+                return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
+        seen = _seen(bound, seed, budget)
         for attempt in ATTEMPTS:
             grid = _grid(flow, seen, attempt)
             if prod(grid.shape) > MOST_CELLS:
@@ -148,6 +161,36 @@ def _close(flow: Flow, grid: Grid, seen: np.ndarray, plan: Plan, budget: Budget)
                 marks[new] = True
                 fresh.append(new)
         cells = np.concatenate(fresh)
+    return _Closed(marks, int(marks.sum()))
+
+
+def _exits_if_fenced(bound: Bound, budget: Budget) -> RealExits | None:
+    """Return what may leave the cells in which some action always stays; None where the policy has no fence against it."""
+    exits = find_real_exits(bound.task, fenced=bound.fitted, budget=budget)
+    return None if isinstance(exits, str) or takes_exit(bound.fitted, exits) else exits
+
+
+def _close_in(flow: Flow, grid: Grid, allowed: np.ndarray, plan: Plan, budget: Budget) -> _Closed:
+    """Return the cells that runs may come to from start cells, step by step, if none of them is beyond those that are allowed."""
+    marks = np.zeros(len(allowed), dtype=np.bool_)
+    cells = start_cells(flow, grid)
+    marks[cells] = True
+    while len(cells):
+        fresh: list[np.ndarray] = []
+        for begin in range(0, len(cells), BATCH):
+            if budget.is_over():
+                return _Closed(None, int(marks.sum()), stopped=True)
+            mine = cells[begin : begin + BATCH]
+            found = judge(flow, grid.boxes(mine), lambda low, high: np.zeros(len(low), dtype=np.bool_), plan)
+            if (found.how == FAILS).any():
+                return _Closed(None, int(marks.sum()))
+            for block in cells_between(*grid.spans(*found.landed.ends), grid.shape):
+                new = np.unique(block[~marks[block]])
+                if not allowed[new].all():
+                    return _Closed(None, int(marks.sum()))
+                marks[new] = True
+                fresh.append(new)
+        cells = np.concatenate(fresh) if fresh else cells[:0]
     return _Closed(marks, int(marks.sum()))
 
 
