@@ -58,8 +58,8 @@ FENCED = ("auto", "leaves", "tree")
 """Methods of repair that go together with fences."""
 QUICK_PROOF = 1_000_000
 """Where explicit search needs no more states, nothing is strengthened."""
-REAL_PROOF = 0.3
-"""The share of the time in which a policy over real values may be proved without a fence."""
+REAL_PROOF, REAL_PROOF_SECONDS = 0.2, 30.0
+"""The share of the time, and the most, in which a policy over real values may be proved without a fence."""
 BY_TREE = ("auto", "tree")
 RETRAIN = "retrain"
 MOST_SETTLED = 300_000
@@ -217,7 +217,12 @@ class Steps(Examination):
             return FenceFigures("not asked for"), {}
         if not faulty:
             quick = (
-                verify(bound, method="grid", budget=self._left().share(REAL_PROOF), threads=self.threads)
+                verify(
+                    bound,
+                    method="grid",
+                    budget=self._left().share(REAL_PROOF).at_most(REAL_PROOF_SECONDS),
+                    threads=self.threads,
+                )
                 if has_reals(bound)
                 else verify(bound, method="explicit", budget=self._left(QUICK_PROOF), threads=self.threads)
             )

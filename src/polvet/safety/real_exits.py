@@ -96,7 +96,7 @@ def takes_exit(fitted: Fitted, exits: RealExits) -> bool:
 
 
 def _knows(fitted: Fitted, moves: Moves, lines: Sequence[NDArray[np.float32]]) -> bool:
-    """Return whether a tree ensemble tells states apart where cells of every real variable begin, as fenced ones do."""
+    """Return whether a tree ensemble tells states apart where cells of some real variable begin, as fenced ones do."""
     policy = fitted.policy
     if not isinstance(policy, TreeEnsemble) or not fitted.is_plain:
         return False
@@ -111,9 +111,9 @@ def _knows(fitted: Fitted, moves: Moves, lines: Sequence[NDArray[np.float32]]) -
         ]
         at = np.concatenate([np.zeros(0), *mine]).astype(np.float32)
         begins = at if policy.comparison == "<" else np.nextafter(at, np.float32(np.inf))
-        if len(np.intersect1d(begins, line)) < 2:
-            return False
-    return True
+        if len(np.intersect1d(begins, line)) > 1:
+            return True
+    return False
 
 
 # -- where cells begin
