@@ -27,6 +27,7 @@ from polvet.shield.guard import NO_STATE, labels_of
 from polvet.shield.gym import ModelEnv, gymnasium, require_gymnasium
 from polvet.shield.world import World
 from polvet.shield.wrapper import ShieldedEnv
+from polvet.worlds.clonable import Info
 
 _Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
 NUMBER = "number of the state"
@@ -79,13 +80,13 @@ class Tracker(_Wrapper):  # type: ignore[misc]
         self.number = int(world.mdp.initial[0])
         self.paid, self.taken = 0.0, -1
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
         """Return the first observation; the episode must begin in a start state of the model."""
         shown, info = self.env.reset(seed=seed, options=options)
         self.number = self._find(shown, self.world.mdp.initial.tolist(), "no start state of the model")
         return shown, info
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Return what follows, with the `cost` in the infos; the episode ends where the model's runs do."""
         state, label = self.number, self.labels[int(action)]
         option = self.options[state].get(label, self.options[state].get(None))

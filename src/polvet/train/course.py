@@ -11,6 +11,7 @@ import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Figures
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
@@ -67,7 +68,7 @@ def pupil_of(task: Task) -> Fitted:
 
 def train(
     pupil: Fitted, course: Course, *, seed: int, budget: Budget = UNLIMITED, max_states: int = SMALL
-) -> tuple[Policy, dict[str, Any]]:
+) -> tuple[Policy, Figures]:
     """Return the policy and the figures of its making; a teacher that searches stores at most so many states."""
     match course.kind:
         case "trees":
@@ -91,7 +92,7 @@ def shares(task: Task, file: Path, *, seed: int, max_steps: int, budget: Budget 
     }
 
 
-def _trees(pupil: Fitted, course: Course, seed: int, budget: Budget, max_states: int) -> tuple[Policy, dict[str, Any]]:
+def _trees(pupil: Fitted, course: Course, seed: int, budget: Budget, max_states: int) -> tuple[Policy, Figures]:
     rows, taught, who = _lessons(pupil, course, seed, budget, max_states)
     options = TreeOptions(course.depth, course.rounds, course.learning_rate or 0.4, seed)
     found = imitate(rows, taught, tuple(pupil.policy.inputs), tuple(pupil.policy.outputs), options, budget)
@@ -121,7 +122,7 @@ def _lessons(pupil: Fitted, course: Course, seed: int, budget: Budget, max_state
     return rows, chosen, teacher
 
 
-def _network(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[Policy, dict[str, Any]]:
+def _network(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[Policy, Figures]:
     options = QOptions(
         hidden=_sizes(course.hidden), steps=course.steps, learning_rate=course.learning_rate or 1e-3,
         max_steps=course.max_steps, seed=seed,
