@@ -139,9 +139,15 @@ def make_task(parts: TaskParts) -> Task:
     reading = replace(parts.reading, inputs=parts.reading.inputs or world.inputs)
     reading = _with_expressions(reading, network, world.number, Where(str(parts.source.file)))
     return Task(
-        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), reading,
-        parts.options.avoid, parts.options, parts.source,
-    )  # fmt: skip
+        network,
+        found.get("fail", FALSE),
+        found.get("goal", FALSE),
+        found.get("start"),
+        reading,
+        parts.options.avoid,
+        parts.options,
+        parts.source,
+    )
 
 
 class _Subject:

@@ -64,9 +64,13 @@ def build(
     space = compiled.explore(build=True, stop_at=stop_at, budget=budget, policy=bound, threads=threads)
     choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
     mdp = SparseMdp(
-        choice_start, branch_start, target, probability, space.initial,
+        choice_start,
+        branch_start,
+        target,
+        probability,
+        space.initial,
         rewards=dict(zip(rewards, earned, strict=True)),
-    )  # fmt: skip
+    )
     limit = describe_limit(space, budget)
     masks = () if limit else tuple(space.mask(i).astype(bool) for i in range(len(conditions)))
     return Built(mdp, masks, labels, lambda n: compiled.unpack(space.states(n, n + 1))[0], limit, space.near_ties)

@@ -58,9 +58,16 @@ class Tracker(_Wrapper):  # type: ignore[misc]
     """
 
     def __init__(
-        self, env: Any, task: Task, world: World, book: CostBook, cost: Cost | None, *,
-        state_of: StateOf | None = None, labels: Sequence[str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        env: Any,
+        task: Task,
+        world: World,
+        book: CostBook,
+        cost: Cost | None,
+        *,
+        state_of: StateOf | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
         require_gymnasium()
         super().__init__(env)
         assert world.states is not None
@@ -108,9 +115,11 @@ class Tracker(_Wrapper):  # type: ignore[misc]
         try:
             self.book.note(option, self.number, cost)
         except Contradiction as why:
-            hint = "Widen cost_lower and cost_upper." if "outside" in str(why) else (
-                "Give a confidence: then costs may be random, and their mean is learned."
-            )  # fmt: skip
+            hint = (
+                "Widen cost_lower and cost_upper."
+                if "outside" in str(why)
+                else ("Give a confidence: then costs may be random, and their mean is learned.")
+            )
             raise InputError(f"'{label}' in {self._show(state)}: {why}.", Where("cost"), hint) from None
         self.paid, self.taken = cost, option
         return shown, reward, ended, bool(truncated), {**info, "cost": cost}
@@ -128,9 +137,10 @@ class Tracker(_Wrapper):  # type: ignore[misc]
         told = ",".join(f"{name}={value}" for name, value in given.items())
         if found:
             raise InputError(
-                f"{told} may be {self._show(found[0])} or {self._show(found[1])}.", Where("state_of"),
+                f"{told} may be {self._show(found[0])} or {self._show(found[1])}.",
+                Where("state_of"),
                 "Give more variables.",
-            )  # fmt: skip
+            )
         raise InputError(f"{told} is {otherwise}.", Where("state_of"), "Try task.check_abstraction(env).")
 
     def _show(self, state: int) -> str:
@@ -159,9 +169,14 @@ class Deployed:
     """What was learned in an environment."""
 
     def __init__(
-        self, tracker: Tracker, rng: random.Random, *, learner: Learner | None = None, explore: float = 0.3,
+        self,
+        tracker: Tracker,
+        rng: random.Random,
+        *,
+        learner: Learner | None = None,
+        explore: float = 0.3,
         budget: Budget = UNLIMITED,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.tracker, self.book, self.world = tracker, tracker.book, tracker.world
         self.rng, self.learner, self.share, self.budget = rng, learner, explore, budget
         self.quality = self.book.lower.copy()
@@ -189,10 +204,14 @@ class Deployed:
     def explore(self, permitted: Mask, episodes: int, longest: int) -> None:
         """Learn inside the permitted options: by the learner, in the shielded environment, or by tabular Q-learning."""
         if self.learner is not None:
-            self.learner(ShieldedEnv(
-                self.tracker, self._shield(permitted), state_of=lambda shown: {NUMBER: self.tracker.number},
-                labels=self.tracker.labels,
-            ))  # fmt: skip
+            self.learner(
+                ShieldedEnv(
+                    self.tracker,
+                    self._shield(permitted),
+                    state_of=lambda shown: {NUMBER: self.tracker.number},
+                    labels=self.tracker.labels,
+                )
+            )
             return
         open_ = [[o for o in mine.values() if permitted[o]] for mine in self.tracker.options]
 
@@ -276,9 +295,10 @@ def open_book(
     wrong = np.flatnonzero(~((low >= 0) & (low <= high) & np.isfinite(high)))
     if len(wrong):
         raise InputError(
-            f"the costs are said to lie between {low[wrong[0]]:g} and {high[wrong[0]]:g}.", Where("--cost-lower"),
+            f"the costs are said to lie between {low[wrong[0]]:g} and {high[wrong[0]]:g}.",
+            Where("--cost-lower"),
             "Give 0 <= lower <= upper.",
-        )  # fmt: skip
+        )
     return CostBook(world.mdp, low, high, confidence)
 
 

@@ -188,10 +188,16 @@ def to_ruled_document(task: Task, world: World, found: Ruled) -> Json:
 
 def _document(task: Task, rows: list[Json], result: Permitted, bound: Fraction) -> Json:
     document: Json = {
-        "format": FORMAT, "kind": "permissive", "model_sha256": task.sha256, "task_sha256": task.sha256,
-        "bound": str(bound), "values": "exact" if result.exact else "upper-bounds",
-        "maximal": result.maximal, "labels": list(task.network.labels), "states": rows,
-    }  # fmt: skip
+        "format": FORMAT,
+        "kind": "permissive",
+        "model_sha256": task.sha256,
+        "task_sha256": task.sha256,
+        "bound": str(bound),
+        "values": "exact" if result.exact else "upper-bounds",
+        "maximal": result.maximal,
+        "labels": list(task.network.labels),
+        "states": rows,
+    }
     if options := task.options.to_json():
         document["options"] = options
     return document

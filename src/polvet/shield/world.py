@@ -102,18 +102,25 @@ def build_world(
         if exact is False or len(space) > EXACT_STATES:
             choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
             mdp = SparseMdp(
-                choice_start, branch_start, target, probability, space.initial,
+                choice_start,
+                branch_start,
+                target,
+                probability,
+                space.initial,
                 rewards=dict(zip(rewards, earned, strict=True)),
-            )  # fmt: skip
+            )
             fail, goal = (space.mask(i).astype(bool) for i in range(2))
             states = compiled.unpack(space.states(0, len(space)))
             return replace(
                 _regroup(mdp, fail, goal & ~fail, _chosen(network, labels)), states=states, labels=network.labels
             )
     built = build_exactly(
-        network, conditions=conditions, rewards=rewards, stop_at=(0, 1),
+        network,
+        conditions=conditions,
+        rewards=rewards,
+        stop_at=(0, 1),
         budget=budget,
-    )  # fmt: skip
+    )
     if built.limit is not None:
         raise built.limit
     if not built.mdp.states:
@@ -223,9 +230,14 @@ def induce_permitted(world: World, permitted: Mask) -> SubMdp:
     mdp = world.mdp
     marks = np.zeros(mdp.states, dtype=np.uint8)
     _core.reach_permitted(
-        mdp.branch_start, mdp.target, world.option_start, world.option_choice, permitted.astype(np.uint8),
-        mdp.initial.astype(np.uint32), marks,
-    )  # fmt: skip
+        mdp.branch_start,
+        mdp.target,
+        world.option_start,
+        world.option_choice,
+        permitted.astype(np.uint8),
+        mdp.initial.astype(np.uint32),
+        marks,
+    )
     reached = marks.astype(bool)
     owners = world.owners()
     keep = permitted & reached[owners] if world.options else permitted

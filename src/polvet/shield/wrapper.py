@@ -196,8 +196,10 @@ def shield_vec_env(
                 if dones is not None and not dones[lane]:
                     dones[lane] = True
                     infos[lane] |= {
-                        "unknown": True, "TimeLimit.truncated": True, "terminal_observation": observations[lane].copy(),
-                    }  # fmt: skip
+                        "unknown": True,
+                        "TimeLimit.truncated": True,
+                        "terminal_observation": observations[lane].copy(),
+                    }
                 ((observations[lane], _),) = self.venv.env_method("reset", indices=[lane])
             if len(self._rule(observations)):
                 raise InputError(

@@ -116,9 +116,10 @@ class _Search:
             candidates = [back]
         else:
             candidates = [
-                index for index in range(len(path) - 1, max(-1, len(path) - LOOK_BACK - 1), -1)
+                index
+                for index in range(len(path) - 1, max(-1, len(path) - LOOK_BACK - 1), -1)
                 if path[index][0] == state and self._may_repeat(path[index][1], values)
-            ]  # fmt: skip
+            ]
         for index in candidates:
             if self._replays <= 0 and back is None:
                 return None

@@ -45,9 +45,11 @@ class _Part:
 def find_guarded_ranking(graph: Multigraph, *, budget: Budget = UNLIMITED) -> Ranking | Stuck:
     """Return a ranking that proves termination under the guards, or the edges that none of this form lowers."""
     rows = [
-        Row(index, sign) for index in range(len(graph.fmp.variables)) for sign in (1, -1)
+        Row(index, sign)
+        for index in range(len(graph.fmp.variables))
+        for sign in (1, -1)
         if any(is_bounded(edge, Row(index, sign)) for edge in graph.edges)
-    ]  # fmt: skip
+    ]
     table = Table(graph)
     top: list[Json] = []
     agenda = [_Part(list(range(len(graph.edges))), top)]

@@ -79,10 +79,12 @@ def _candidates(system: TransitionSystem, longest: int) -> Iterator[tuple[list[T
             paths: list[list[Transition]] = [[step] for step in leaving.get(start, ())]
             for _ in range(length - 1):
                 paths = [
-                    [*path, step] for path in paths if path[-1].target != start
+                    [*path, step]
+                    for path in paths
+                    if path[-1].target != start
                     for step in leaving.get(path[-1].target, ())
                     if step.target == start or all(step.target != earlier.target for earlier in path)
-                ][:2000]  # fmt: skip
+                ][:2000]
             for path in paths:
                 if path[-1].target == start:
                     yield reached[start], path

@@ -159,11 +159,12 @@ def _certificate(
         "moves": {
             state: [
                 name_step(fmp, step.edge, step.choice, step.amounts)
-                for step in moves[state] if step.edge.target in sets
+                for step in moves[state]
+                if step.edge.target in sets
             ]
             for state in sets
         },
-    }  # fmt: skip
+    }
 
 
 def _find_entry(

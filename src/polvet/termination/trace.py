@@ -31,12 +31,16 @@ def trace_rounds(graph: Multigraph, trace: GenSieveTrace) -> list[list[Json]]:
     """Return the rounds as data: per component the forest's nodes with their parents, and the removed edges."""
     return [
         [
-            {"forest": _tree_nodes(graph, turn.tree), "proved": turn.proved, "variables": list(turn.variables),
-             "removed": _ids(graph, turn)}
+            {
+                "forest": _tree_nodes(graph, turn.tree),
+                "proved": turn.proved,
+                "variables": list(turn.variables),
+                "removed": _ids(graph, turn),
+            }
             for turn in turns
         ]
         for turns in trace.rounds
-    ]  # fmt: skip
+    ]
 
 
 def _ids(graph: Multigraph, turn: Turn) -> list[EdgeId]:

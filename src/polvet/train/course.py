@@ -124,9 +124,12 @@ def _lessons(pupil: Fitted, course: Course, seed: int, budget: Budget, max_state
 
 def _network(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[Policy, Figures]:
     options = QOptions(
-        hidden=_sizes(course.hidden), steps=course.steps, learning_rate=course.learning_rate or 1e-3,
-        max_steps=course.max_steps, seed=seed,
-    )  # fmt: skip
+        hidden=_sizes(course.hidden),
+        steps=course.steps,
+        learning_rate=course.learning_rate or 1e-3,
+        max_steps=course.max_steps,
+        seed=seed,
+    )
     potential = None if course.shaping is None else potential_of(pupil, course.shaping, Where("shaping"))
     found = learn(pupil, _pool(pupil, seed, budget.told(None)), options, potential=potential, budget=budget)
     return found.policy, {"curve": [asdict(point) for point in found.curve]}

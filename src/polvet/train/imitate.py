@@ -67,13 +67,22 @@ def imitate(
     losses: dict[str, Any] = {}
     booster = xgboost.train(
         {
-            "objective": "multi:softprob", "num_class": max(2, len(outputs)), "max_depth": chosen.depth,
-            "learning_rate": chosen.learning_rate, "seed": chosen.seed, "nthread": 1, "tree_method": "hist",
+            "objective": "multi:softprob",
+            "num_class": max(2, len(outputs)),
+            "max_depth": chosen.depth,
+            "learning_rate": chosen.learning_rate,
+            "seed": chosen.seed,
+            "nthread": 1,
+            "tree_method": "hist",
             "verbosity": 0,
         },
-        data, num_boost_round=chosen.rounds, evals=[(data, "lessons")], evals_result=losses, verbose_eval=False,
+        data,
+        num_boost_round=chosen.rounds,
+        evals=[(data, "lessons")],
+        evals_result=losses,
+        verbose_eval=False,
         callbacks=[Watch()],
-    )  # fmt: skip
+    )
     booster.set_attr(**{"polvet.inputs": json.dumps(list(inputs)), "polvet.outputs": json.dumps(list(outputs))})
     where = Where("the trained ensemble")
     text = bytes(booster.save_raw("json")).decode()
