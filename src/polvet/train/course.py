@@ -16,10 +16,11 @@ from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import Fitted, fit, load_fitted
+from polvet.policy.boosting import Growth
 from polvet.policy.compiled import bind_policy, compile_policy
 from polvet.policy.protocol import Policy
 from polvet.policy.runs import End, simulate
-from polvet.train.imitate import TreeOptions, imitate
+from polvet.train.imitate import imitate
 from polvet.train.lessons import policy_lessons, potential_of
 from polvet.train.q_learning import QOptions, blank_network, learn
 from polvet.train.teacher import explore_all, find_teacher, teacher_runs
@@ -94,8 +95,8 @@ def shares(task: Task, file: Path, *, seed: int, max_steps: int, budget: Budget 
 
 def _trees(pupil: Fitted, course: Course, seed: int, budget: Budget, max_states: int) -> tuple[Policy, Figures]:
     rows, taught, who = _lessons(pupil, course, seed, budget, max_states)
-    options = TreeOptions(course.depth, course.rounds, course.learning_rate or 0.4, seed)
-    found = imitate(rows, taught, tuple(pupil.policy.inputs), tuple(pupil.policy.outputs), options, budget)
+    growth = Growth(course.depth, course.rounds, course.learning_rate or 0.4, seed)
+    found = imitate(rows, taught, tuple(pupil.policy.inputs), tuple(pupil.policy.outputs), growth, budget)
     figures = {"teacher": who, "lessons": len(rows), "accuracy": found.accuracy, "curve": list(found.curve)}
     return found.policy, figures
 
