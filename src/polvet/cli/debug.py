@@ -110,6 +110,7 @@ def _goal_lines(campaign: Ending) -> list[str]:
     beside += [] if useful.possible is None else [f"best possible for a safe policy {useful.possible:.2f}"]
     says = f"{_around(useful.first, useful.first_interval)} -> {_around(useful.last, useful.last_interval)}"
     lines = [f"%Goal       {says}{''.join(f'; {one}' for one in beside)}"]
+    lines += [] if useful.longer is None else [f"steps       {useful.longer}"]
     return lines if useful.warning() is None else [*lines, f"WARNING     {useful.warning()}"]
 
 
