@@ -14,7 +14,9 @@ def fence(
     subject: Subject,
     limits: TimedChance,
     answering: Answering,
-    certificate: Annotated[Path | None, Option("--certificate", help="Write the proof: an `invariant`, or a `grid`.")] = None,
+    certificate: Annotated[
+        Path | None, Option("--certificate", help="Write the proof: an `invariant`, or a `grid`.")
+    ] = None,
     output: Output = None,
 ) -> int:
     """Forbid a policy what may leave the safe region. Example: `polvet fence line.toml policy.json -o fenced.json`."""
