@@ -168,8 +168,8 @@ def control_proofs() -> tuple[str, ...]:
     assert {(one["checked"], one["sampled_failing"]) for one in safe} == {("accepted", 0)}
     trained = sum(control.best_of(row) is row["trained"] for row in rows if control.best_of(row)["verdict"] == "safe")
     fenced = sum(one["fenced"] for one in safe)
-    proved, checked = (_span([one[key] for one in safe]) for key in ("cpu_seconds", "check_cpu_seconds"))
-    return f"{len(safe)}", f"{len(last)}", f"{trained}", f"{len(safe) - trained}", f"{fenced}", *proved, *checked
+    proved, checked = _span([one["cpu_seconds"] for one in safe]), max(one["check_cpu_seconds"] for one in safe)
+    return f"{len(safe)}", f"{len(last)}", f"{trained}", f"{len(safe) - trained}", f"{fenced}", *proved, f"{checked:.0f}"
 
 
 def control_failing() -> tuple[str, ...]:
@@ -356,7 +356,7 @@ CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
         ),
         (
             "{} of {} end proved safe, {} as they were trained and {} as `polvet debug` left them, {} of these by a fence: in {} to {} CPU "
-            "seconds, checked in {} to {}",
+            "seconds, checked in at most {}",
             control_proofs,
         ),
         (
