@@ -169,7 +169,15 @@ def control_proofs() -> tuple[str, ...]:
     trained = sum(control.best_of(row) is row["trained"] for row in rows if control.best_of(row)["verdict"] == "safe")
     fenced = sum(one["fenced"] for one in safe)
     proved, checked = _span([one["cpu_seconds"] for one in safe]), max(one["check_cpu_seconds"] for one in safe)
-    return f"{len(safe)}", f"{len(last)}", f"{trained}", f"{len(safe) - trained}", f"{fenced}", *proved, f"{checked:.0f}"
+    return (
+        f"{len(safe)}",
+        f"{len(last)}",
+        f"{trained}",
+        f"{len(safe) - trained}",
+        f"{fenced}",
+        *proved,
+        f"{checked:.0f}",
+    )
 
 
 def control_failing() -> tuple[str, ...]:
