@@ -180,8 +180,12 @@ def terminates(
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
     if halting:
         beside = () if read.features is None else contradictions(read.features, whole.control_states)
-        cases = tuple(Case(frozenset({state}), (atom,)) for state, atom in beside)
-        more["halting"] = halting_set(shown, Region("", cases), work.budget)
+        cases = Region("", tuple(Case(frozenset({state}), (atom,)) for state, atom in beside))
+        try:
+            before = None if start_text is None else shown.initial[0]
+            more["halting"] = halting_set(shown, cases, work.budget, before=before)
+        except LimitReached as limit:
+            more |= {"halting": None, "halting_reason": str(limit)}
     more |= _further(read, shown, work, why=why, bound=bound)
     result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
         figures=figures,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from polvet.errors import Where
+from polvet.files import Json
 from polvet.front.limits import Work
 from polvet.front.result import write_certificate
 from polvet.front.results import Safe, Unknown, Unsafe
@@ -49,7 +50,7 @@ def verify_policy(
         f"{result.verdict.value} policy", certificate, about, found=work.spent(), budget=budget, output=output
     )
     written = None if output is None or certificate is None else str(write_certificate(certificate, output))
-    said: dict[str, Any] = {
+    said: Json = {
         "figures": figures,
         "certificate": certificate,
         "method": result.method,
@@ -83,7 +84,7 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
     verdict, certificate = judgement.verdict, judgement.certificate
     checked = confirm(f"{verdict.value} risk", certificate, about, found=work.spent(), budget=budget, output=output)
     unproved = NotChecked("no certificate of it was found, only bounds in floating point")
-    said: dict[str, Any] = {
+    said: Json = {
         "figures": {**judgement.figures, "method": judgement.method, "policy": policy.fitted.describe()},
         "certificate": certificate,
         "method": judgement.method,

@@ -30,7 +30,7 @@ from polvet.mdp.exact import exact_values
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import LEAST_NORMAL, Float64s, Mask, SparseMdp
-from polvet.model.semantics import Semantics, State
+from polvet.model.semantics import State
 from polvet.numbers import LONG_DIGITS
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
@@ -210,8 +210,7 @@ class _World:
 
 def _follow(bound: Bound, budget: Budget) -> _World:
     task = bound.task
-    semantics = Semantics(task.network)
-    arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", budget)
+    arena = Arena.of(task, budget=budget)
     followed = Followed(arena, bound.fitted)
     number: dict[State, int] = {state: k for k, state in enumerate(dict.fromkeys(iter_all_starts(arena)))}
     starts, frontier = range(len(number)), list(number)
