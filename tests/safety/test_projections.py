@@ -18,10 +18,11 @@ from polvet.model.semantics import Semantics
 from polvet.model.task import Task, condition
 from polvet.safety.certificates import prove
 from polvet.safety.confirmed import knowing
-from polvet.safety.decide import SAFE, UNSAFE, Decider, Verdict
+from polvet.safety.decide import SAFE, UNSAFE, Decider
 from polvet.safety.foresight import is_large, sharpen
 from polvet.safety.projections import Top, choose_patterns, iter_lost, solve_pattern, top_of
 from polvet.sources import load_task
+from polvet.verdict import Verdict
 from tests.debug.oracle import cases
 from tests.safety.networks import TOP, all_states, random_model, unsafe_states
 

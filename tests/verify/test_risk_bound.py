@@ -24,10 +24,10 @@ from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.safety.bound import parse_risk
 from polvet.sources import load_task
+from polvet.verdict import Verdict
 from polvet.verify import risk_bound
 from polvet.verify.probability import find_risk
 from polvet.verify.risk_bound import judge_risk
-from polvet.verify.verdicts import Verdict
 from tests.attack.permissive import HAIRS
 from tests.attack.risk_bound import ruled_world
 from tests.verify.oracle import random_policy

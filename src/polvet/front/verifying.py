@@ -11,6 +11,7 @@ from polvet.front.limits import Work
 from polvet.front.result import write_certificate
 from polvet.front.results import Safe, Unknown, Unsafe
 from polvet.model.infix import dump_expression
+from polvet.verdict import Verdict
 from polvet.verify import verdicts
 
 if TYPE_CHECKING:
@@ -89,16 +90,16 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
         "certificate": certificate,
         "method": judgement.method,
         "source": judgement,
-        "confirmation": unproved if certificate is None and verdict is not verdicts.Verdict.UNKNOWN else checked,
+        "confirmation": unproved if certificate is None and verdict is not Verdict.UNKNOWN else checked,
         "written": None if output is None or certificate is None else str(write_certificate(certificate, output)),
         **work.account(),
     }
     match verdict:
-        case verdicts.Verdict.SAFE:
+        case Verdict.SAFE:
             return Safe(**said)
-        case verdicts.Verdict.UNSAFE:
+        case Verdict.UNSAFE:
             return Unsafe(**said)
-        case verdicts.Verdict.UNKNOWN:
+        case _:
             return Unknown(reason=judgement.reason or "the risk is not known", limit=judgement.limit, **said)
 
 
