@@ -237,7 +237,9 @@ def summary(rows: list[dict[str, Any]], run: str) -> dict[str, Any]:
         "safe": sum(row[run]["safe"] for row in rows),
         "within_a_point_of_the_best": sum(row[run]["near"] for row in rows),
         "safe_below_5_percent": len(lost),
-        "of_these_said": sum(row[run]["outcome"] == "safe, goal lost" for row in lost),
+        "of_these_said": sum(
+            row[run]["outcome"] == "safe, goal lost" or row[run].get("warning") is not None for row in lost
+        ),
         "mean_points_below_the_best": round(sum(gap) / max(1, len(gap)), 2),
         "cpu_seconds": round(sum(row[run]["cpu_seconds"] for row in rows), 1),
     }
@@ -291,7 +293,7 @@ LINES = {
     "within_a_point_of_the_best": "within a point of the best safe policy",
     "safe": "safe",
     "safe_below_5_percent": "safe, below 5% where 20% or more are possible",
-    "of_these_said": "of these with an outcome that says so",
+    "of_these_said": "of these with an outcome or a warning that says so",
     "mean_points_below_the_best": "points below the best, on average",
     "cpu_seconds": "CPU seconds",
 }

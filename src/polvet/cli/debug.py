@@ -126,6 +126,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     if (repair := row.repair) is not None:
         trees = f", {repair.trees_added} trees" if repair.trees_added else ""
         repaired = f"{repair.method}: {repair.faults_fixed} fixed, change {repair.objective:.3g}{trees}"
+        repaired = repaired if repair.refused is None else "none"
     elif (fence := row.fence) is not None:
         repaired = f"fence: {fence.exits or 0:,} exits forbidden"
     if (one := row.evaluation) is not None:

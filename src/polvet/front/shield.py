@@ -14,7 +14,7 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Figures
 from polvet.front.arguments import environment
 from polvet.front.limits import Work
-from polvet.front.result import Result, Verdict, why
+from polvet.front.result import Result, why
 from polvet.front.results import Impossible, Unknown
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task
@@ -24,6 +24,7 @@ from polvet.shield import Shield as Table
 from polvet.shield.file import read_shield, to_ruled_document
 from polvet.shield.per_action import Rule, permit_by_rule
 from polvet.shield.world import World
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
     from polvet.model.tables import TransitionTable

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, suggest
+from polvet.files import Json
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import FALSE, Expression
 from polvet.model.infix import dump_expression
@@ -122,7 +123,7 @@ class Task:
         """Return the digest of the file(s) it was read from."""
         return None if self.source is None else self.source.sha256
 
-    def claim(self) -> dict[str, Any]:
+    def claim(self) -> Json:
         """Return what whoever speaks about this task speaks about, as data: the file's digest, and the meaning in full."""
         constants = self.network.constants.items()
         return {
