@@ -187,7 +187,7 @@ def learn_inside(task: Task, lesson: Lesson, options: Mapping[str, Any]) -> Lear
     if lesson.confidence is not None:
         figures["confidence"] = lesson.confidence
     inner = learning.permissive
-    shield = None if inner is None else shield_of(inner, make_shield(task, world, inner, limit), limit)
+    shield = None if inner is None else shield_of(task, inner, make_shield(task, world, inner, limit), limit)
     cheap = how.kappa is not None and learning.upper <= how.kappa
     done = cheap or (table is not None and learning.upper < math.inf)
     return LearnedScheduler(

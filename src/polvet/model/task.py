@@ -159,7 +159,8 @@ def state_from_names(network: Network, values: Mapping[str, Any], where: Where) 
     """Return the state given by a value for each variable's name.
 
     Locations are given by name; one that is left out is the automaton's only initial one. A variable whose values have names may be
-    given by these as truth values: those that are left out are false. In a table the number of the state says its features.
+    given by these as truth values: those that are left out are false. In a table the number of the state says its features, and
+    features that tell all states apart say the number.
     """
     known = {variable.name for variable in network.variables}
     for name in values:
