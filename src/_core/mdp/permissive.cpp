@@ -13,6 +13,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 #include <queue>
 #include <random>
@@ -29,6 +30,7 @@ namespace {
 template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T> using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+u64 N[16];double W[16];
 constexpr double MARGIN = 1e-9;
 constexpr u64 RUSH = 4'096;            // branches, and a share of all
 constexpr int SWEEPS = 30, TIMES = 3;  // evaluations of one state in one rush: cycles must not keep it
@@ -147,6 +149,7 @@ public:
                 }
                 heap.pop();
             }
+            ++N[options.size()>1?4:5];
             if (options.empty()) continue;
             if (options.size() > 1) {
                 if (try_group(options, poll)) {
@@ -170,6 +173,7 @@ public:
             case Trial::HARD: open.push_back(options[0]);
             }
         }
+        for(int i=0;i<8;++i) std::fprintf(stderr,"%d: %llu %.3g\n",i,(unsigned long long)N[i],W[i]);
         std::vector<u32> left;
         for (; !heap.empty(); heap.pop())
             if (!permitted_[heap.top().second]) left.push_back(heap.top().second);
@@ -400,7 +404,9 @@ private:
     }
     Flow propagate(double bound, u64 cap, Poll& poll) {
         work_ = 0;
-        Flow flow = rushes_above(bound) || sweeps_above(bound, poll) ? Flow::ABOVE : Flow::SETTLED;
+        bool r = rushes_above(bound); ++N[r ? 0 : 1]; W[r?0:1]+=work_; u64 was=work_;
+        bool q = !r && sweeps_above(bound, poll); if(!r){++N[q?2:3];W[q?2:3]+=work_-was;}
+        Flow flow = r || q ? Flow::ABOVE : Flow::SETTLED;
         while (!queue_.empty() && flow == Flow::SETTLED) {
             const u32 s = pop();
             if (ends(s) || lift(s) == 0) continue;
@@ -510,7 +516,7 @@ private:
         }
         const u32 s = owner(o);
         const double more = worth(o) - value_[s];
-        return more > 0 && initial_value() * (1 - 1e-2 * MARGIN) + arrival_[s] * more * (1 - MARGIN) > bound_;
+        ++N[6]; bool z= more > 0 && initial_value() * (1 - 1e-2 * MARGIN) + arrival_[s] * more * (1 - MARGIN) > bound_; N[7]+=z; return z;
     }
 
     // SOUND: a rejection is final. The more is permitted, the higher every value; states not reached yet are worth at least their minimum now, and at
