@@ -106,9 +106,8 @@ def rules(folder: Path, name: str, n: int, *pairs: tuple[str, str]) -> str:
     return name
 
 
-def claims_about_fields(folder: Path) -> Iterator[Claim]:
-    """Yield claims about worlds that are enumerated."""
-    n = 150
+def claims_about_fields(folder: Path, n: int) -> Iterator[Claim]:
+    """Yield claims about worlds that are enumerated, of (n + 1)^2 places."""
     one, all_ = field(folder, "one", n, ""), field(folder, "all", n, "!doomed")
     good = rules(folder, "good.json", n, ("x < N & x <= y", "right"), ("y < N", "up"), ("x < N", "right"))
     bad = rules(

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from benchmarks.teachers import Row, Rule, line_rules
 
+RUNS = 1_000
+
 
 def max_steps(row: Row) -> int:
     """Return how long runs may be: control goes on for a given time, the others are done in fewer steps."""
@@ -94,10 +96,10 @@ def teacher_of(row: Row) -> tuple[Rule, ...] | str:
             return row.teacher
 
 
-def learn(row: Row, folder: Path) -> tuple[Path, Path, Path | None]:
+def learn(row: Row, folder: Path, slug: str, runs: int) -> tuple[Path, Path, Path | None]:
     """Return the row's task, its policy by the paper's recipe, made where it is not there yet, and its teacher's file."""
     folder.mkdir(parents=True, exist_ok=True)
-    task, policy = folder / f"{row.slug}.toml", folder / f"{row.slug}.json"
+    task, policy = folder / f"{row.slug}.toml", folder / f"{slug}.json"
     teacher, rules = teacher_of(row), folder / f"{row.slug}.rules.json"
     if not isinstance(teacher, str):
         rules.write_text(json.dumps({"format": "rules/1", "rules": list(teacher)}))
@@ -108,7 +110,7 @@ def learn(row: Row, folder: Path) -> tuple[Path, Path, Path | None]:
         _polvet("domains", *row.domain, "-o", str(task.with_suffix(".jani")))
         _polvet(
             "train", str(task), "--kind", "trees", "--teacher", str(told), "--max-states", "3000000",
-            "--max-steps", str(max_steps(row)), "-o", str(policy),
+            "--max-steps", str(max_steps(row)), "--runs", str(runs), "-o", str(policy),
         )  # fmt: skip
     return task, policy, rules if rules.exists() else None
 

@@ -39,7 +39,7 @@ def fractions(
         )
         spent = time.process_time() - begun
         after = bind_policy(fit(fitted.task, repaired), bound.compiled)
-        judged = evaluate(after, starts, runs=10, max_steps=max_steps, budget=Budget(30.0, 8_000, 2_000_000))
+        judged = evaluate(after, starts, runs=10, max_steps=max_steps, budget=Budget(seconds, 3_000, 2_000_000))
         found.append(
             {
                 "part": part,

@@ -23,7 +23,6 @@ from polvet.check.checker import Accepted
 from polvet.check.invariant import check_claim
 from polvet.domains.transport import transport
 from polvet.errors import LimitReached
-from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted, fit, load_fitted
 from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
@@ -66,8 +65,7 @@ def measure(name: str, fitted: Fitted, seconds: float) -> dict[str, Any] | None:
     except LimitReached:
         return None
     searched = time.process_time()
-    semantics, task = Semantics(fitted.task.network), fitted.task
-    arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), name)
+    arena = Arena.of(fitted.task, name)
     accepted = isinstance(check_claim(arena, fitted, whole, name), Accepted)
     checked = time.process_time()
     return {

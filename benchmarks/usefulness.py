@@ -4,10 +4,11 @@ Worlds    random ones of 25 states with 5 starts, all of them safe for some poli
           best safe policy is known: the safe region and the maximal reachability in it are computed here, by plain iteration.
           Policies: LightGBM, fitted to an expert who knows the way to the goal, looks at no danger, and errs now and then. They are
           debugged as they are (`after`), and with `--kind goal` (`goal`)
-Beside    `--before PYTHON`: the same by an earlier version, whose interpreter is named; all versions work beside each other. Without
-          it, what stands in the results file about the same worlds is kept
+Beside    `--before PYTHON`: the same by an earlier version, whose interpreter is named. Without it, what stands in the results file
+          about the same worlds is kept
 Resources `resource-gathering` of the Quantitative Verification Benchmark Set, a PRISM model: gold and gems without being attacked
-    python -m benchmarks.usefulness [--worlds 200] [--before PYTHON] [--folder DIR] [-o benchmarks/results/usefulness.json]
+    python -m benchmarks.usefulness [--worlds 200] [--before PYTHON] [--folder DIR] [-o benchmarks/results/usefulness.json] [--page]
+The page beside the results file is made of it, by `--page` alone.
 """
 
 from __future__ import annotations
@@ -182,7 +183,15 @@ def judged(world: World, place: Path, name: str) -> dict[str, Any]:
         for s in set(range(STATES)) - world["goals"] - world["fails"]
     }
     goal, safe = reached(world, choice)
-    return {**told, "goal_percent": 100 * goal, "safe": safe, "near": safe and 100 * goal >= world["best"] - NEAR}
+    ended = json.loads((place / name / "outcome.json").read_text(encoding="utf-8"))
+    return {
+        **told,
+        "goal_percent_first": ended["goal_percent_first"],
+        "goal_percent": 100 * goal,
+        "safe": safe,
+        "near": safe and 100 * goal >= world["best"] - NEAR,
+        "warning": ended.get("warning"),
+    }
 
 
 def random_worlds(count: int, before: Path | None, known: dict[int, dict[str, Any]], folder: Path) -> dict[str, Any]:
@@ -203,11 +212,8 @@ def random_worlds(count: int, before: Path | None, known: dict[int, dict[str, An
                 write(world, folder / f"{len(worlds):04}")
             worlds.append(world)
         seed += 1
-    started = [
-        subprocess.Popen([str(python), __file__, "--work", str(folder), "--name", run]) for run, python in runs.items()
-    ]
-    if any(one.wait() for one in started):
-        raise SystemExit("a worker failed")
+    for run, python in runs.items():
+        subprocess.run([str(python), __file__, "--work", str(folder), "--name", run], check=True)
     rows = []
     for k, world in enumerate(worlds):
         place = folder / f"{k:04}"
@@ -231,7 +237,9 @@ def summary(rows: list[dict[str, Any]], run: str) -> dict[str, Any]:
         "safe": sum(row[run]["safe"] for row in rows),
         "within_a_point_of_the_best": sum(row[run]["near"] for row in rows),
         "safe_below_5_percent": len(lost),
-        "of_these_said": sum(row[run]["outcome"] == "safe, goal lost" for row in lost),
+        "of_these_said": sum(
+            row[run]["outcome"] == "safe, goal lost" or row[run].get("warning") is not None for row in lost
+        ),
         "mean_points_below_the_best": round(sum(gap) / max(1, len(gap)), 2),
         "cpu_seconds": round(sum(row[run]["cpu_seconds"] for row in rows), 1),
     }
@@ -278,6 +286,100 @@ def resources() -> dict[str, Any]:
         }}  # fmt: skip
 
 
+BELOW = (NEAR, 5, 20, 50, 100)
+"""Points below the best within which worlds are counted."""
+RUNS = {"before": "an earlier version", "after": "`polvet debug`", "goal": "`polvet debug --kind goal`"}
+LINES = {
+    "within_a_point_of_the_best": "within a point of the best safe policy",
+    "safe": "safe",
+    "safe_below_5_percent": "safe, below 5% where 20% or more are possible",
+    "of_these_said": "of these with an outcome or a warning that says so",
+    "mean_points_below_the_best": "points below the best, on average",
+    "cpu_seconds": "CPU seconds",
+}
+
+
+def page(found: dict[str, Any]) -> str:
+    """Return the results as Markdown."""
+    worlds, summaries, resources = found["random"]["rows"], found["random"]["summary"], found["resources"]
+    runs = [run for run in RUNS if run in summaries]
+    head = [f"| | {' | '.join(RUNS[run] for run in runs)} |", f"|---|{'---:|' * len(runs)}"]
+    course = resources["course"]
+    worse = [
+        row for row in worlds if "before" in row and row["after"]["goal_percent"] < row["before"]["goal_percent"] - NEAR
+    ]
+    far = [row for row in worlds if not row["after"]["near"]]
+    said = sum(row["after"]["warning"] is not None for row in far)
+    return "\n".join(
+        [
+            "# Safe, and still useful",
+            "",
+            "`python -m benchmarks.usefulness`",
+            "",
+            f"{len(worlds)} random worlds of {STATES} states in which it is easy to lose the goal, each with a LightGBM policy that looks",
+            "at no danger. The best that any safe policy reaches is computed by plain iteration, without polvet; so is what the final",
+            "policies reach.",
+            "",
+            *head,
+            *(f"| {text} | {' | '.join(str(summaries[run][key]) for run in runs)} |" for key, text in LINES.items()),
+            "",
+            "## How far below the best",
+            "",
+            "Worlds by how many points of %Goal the final policy is below the best safe one.",
+            "",
+            f"| | {' | '.join(f'at most {most:g}' for most in BELOW)} |",
+            f"|---|{'---:|' * len(BELOW)}",
+            *(f"| {RUNS[run]} | {' | '.join(map(str, _counted(worlds, run)))} |" for run in runs),
+            "",
+            f"In {len(far)} worlds `polvet debug` ends more than a point below the best; in {said} of them it says so, by its outcome",
+            "or by a warning.",
+            "",
+            "## Worse than before",
+            "",
+            *_worse(worse),
+            "",
+            "## Resource gathering",
+            "",
+            "A PRISM model of the Quantitative Verification Benchmark Set; its LightGBM policy goes straight on, and is attacked.",
+            f"%Goal of the policies, the first to the last: {', '.join(format(one['goal_percent'], 'g') for one in course)}. "
+            f"%Unsafe: {course[0]['unsafe_percent']:g} to {course[-1]['unsafe_percent']:g}.",
+            f"The best possible for a safe policy: {resources['goal_percent_possible']:g}. Outcome: {resources['outcome']}.",
+            "",
+        ]
+    )
+
+
+def write_page(results: Path) -> None:
+    """Write the page beside the results."""
+    text = page(json.loads(results.read_text(encoding="utf-8")))
+    results.with_suffix(".md").write_text(text, encoding="utf-8")
+
+
+def _counted(worlds: list[dict[str, Any]], run: str) -> list[int]:
+    """Return how many worlds are within each bound, and beyond the one before it."""
+    below = [row["best"] - row[run]["goal_percent"] for row in worlds]
+    return [sum((k == 0 or BELOW[k - 1] < one) and one <= most for one in below) for k, most in enumerate(BELOW)]
+
+
+def _worse(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the worlds in which the final policy reaches the goal less often than that of the earlier version."""
+    if not rows:
+        return ["In no world is %Goal more than a point lower than by the earlier version."]
+    return [
+        f"Worlds in which %Goal is more than a point lower than by the earlier version: {len(rows)}. The loop judges repairs by the best",
+        "policy so far, not by the best possible one: where nothing was lost it ends, and warns; `--kind goal` goes on.",
+        "",
+        "| world | best | first policy | before | `debug` | `debug --kind goal` | outcome | warning |",
+        "|---:|---:|---:|---:|---:|---:|---|---|",
+        *(
+            f"| {row['seed']} | {row['best']:.2f} | {row['after']['goal_percent_first']:.2f} | {row['before']['goal_percent']:.2f} "
+            f"| {row['after']['goal_percent']:.2f} | {row['goal']['goal_percent']:.2f} | {row['after']['outcome']} "
+            f"| {row['after']['warning'] or ''} |"
+            for row in rows
+        ),
+    ]
+
+
 def main() -> None:
     """Measure everything and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -287,16 +389,21 @@ def main() -> None:
         "--folder", type=Path, default=Path("out/usefulness"), help="for the worlds; what is done is kept"
     )
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "usefulness.json")
+    parser.add_argument("--page", action="store_true", help="only write the page again")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--name", default="after", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work is not None:
         work(options.work, options.name)
         return
+    if options.page:
+        write_page(options.output)
+        return
     old = json.loads(options.output.read_text(encoding="utf-8"))["random"]["rows"] if options.output.exists() else []
     known = {row["seed"]: row["before"] for row in old if "before" in row}
     found = {"resources": resources(), "random": random_worlds(options.worlds, options.before, known, options.folder)}
     options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_page(options.output)
     print(json.dumps(found["resources"], indent=1))
     print(json.dumps(found["random"]["summary"], indent=1))
 

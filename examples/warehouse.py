@@ -2,7 +2,8 @@
 
 The world: 12 x 12 cells with shelves, some of them slippery; two people walk up and down an aisle each, which every way crosses, and
 stop now and then. The policy is XGBoost fitted to shortest ways that look at nobody. Debugging makes it safe, and each repair is
-judged by the best policy so far: how often it reaches the goal, and in how many steps. Run: python examples/warehouse.py -o out/warehouse
+judged by the best policy so far: how often it reaches the goal, and in how many steps. Only runs that reach the goal count for the
+steps, and those of the careless policy are quick; the fewest that a safe one needs stand beside. Run: python examples/warehouse.py
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MAP = (
 SIZE = len(MAP)
 WAYS = {"north": (0, 1), "south": (0, -1), "east": (1, 0), "west": (-1, 0), "wait": (0, 0)}
 WALK = SIZE - 1
-"""Each person goes so many cells and back; one along row 6, one along row 3."""
+"""Each person goes so many cells and back; one along row 6, one along row 9."""
 STOPS, SLIPS = Fraction(1, 2), Fraction(1, 5)
 Cell = tuple[int, int]
 
@@ -70,7 +71,7 @@ def world(start: int) -> polvet.Task:
         ]
         to = [(p * q, {x: tx, y: ty, **walked}) for (tx, ty), p in outcomes.items() for q, walked in people]
         m.edge(label, guard=(x == cell[0]) & (y == cell[1]), to=to)
-    met = f"(y == 6 && x == min(ann, {2 * WALK} - ann)) || (y == 3 && x == min(bob, {2 * WALK} - bob))"
+    met = f"(y == 6 && x == min(ann, {2 * WALK} - ann)) || (y == 9 && x == min(bob, {2 * WALK} - bob))"
     return polvet.load(
         m, fail=met, goal=f"x == {GOAL[0]} && y == {GOAL[1]}",
         start=f"y < {start} && ann % 2 == 0 && bob % 2 == 0 && !({met})",
@@ -105,7 +106,7 @@ def learn(task: polvet.Task, rounds: int) -> Any:
 def main() -> None:
     """Tell the story."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--start", type=int, default=2, help="rows in which the robot starts")
+    parser.add_argument("--start", type=int, default=1, help="rows in which the robot starts")
     parser.add_argument("--rounds", type=int, default=15, help="of XGBoost")
     parser.add_argument("--max-risk", help="a probability of failing that is allowed, such as 0.05")
     parser.add_argument("-o", "--output", type=Path, default=Path("out/warehouse"))
@@ -120,7 +121,8 @@ def main() -> None:
             f"  {row.get('new_faults') or 0:10}"
         )
     print("outcome:", campaign.outcome)
-    print("best possible %Goal of a safe policy:", campaign.figures["goal_percent_possible"])
+    best, fewest = campaign.figures["goal_percent_possible"], campaign.figures["run_length_possible"]
+    print(f"best possible for a safe policy: %Goal {best:.2f}, in {fewest:.1f} steps or more")
     if campaign.figures.get("risk_upper") is not None:
         print(f"risk: {campaign.figures['risk_upper_first']:.4f} -> {campaign.figures['risk_upper']:.4f}")
     print("checker:", polvet.certify(campaign, task, campaign.policy))

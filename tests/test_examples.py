@@ -41,10 +41,12 @@ def test_an_xgboost_policy_is_debugged_until_it_is_proved_safe(tmp_path):
 
 def test_a_robot_among_people_becomes_safe_and_stays_useful(tmp_path):
     pytest.importorskip("xgboost")
-    told = tell("warehouse.py", "--start", "1", "-o", str(tmp_path / "warehouse"))
+    told = tell("warehouse.py", "-o", str(tmp_path / "warehouse"))
     course = [tuple(map(float, row.split()[1:4])) for row in told.splitlines() if re.match(r" +\d+ ", row)]
-    assert course[0][0] > 50
+    assert course[0][0] > 80
     assert course[-1][0] == 0
+    fewest = float(re.search(r"%Goal 100.00, in (\d+\.\d) steps or more", told)[1])
+    assert course[0][2] < fewest <= course[-1][2] <= 1.05 * fewest
     assert all(
         goal >= before - 1 and steps <= 1.25 * shorter for (_, before, shorter), (_, goal, steps) in pairwise(course)
     )

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import numpy as np
 
 from polvet.check import reachable_set
 from polvet.records.packed import pack_columns
+from tests.attack.bulk import in_bulk
 from tests.attack.worlds import random_world
-
-
-@contextmanager
-def in_bulk():
-    """Let the checker treat states in bulk, however few they are."""
-    before, reachable_set.FEW = reachable_set.FEW, 0
-    try:
-        yield
-    finally:
-        reachable_set.FEW = before
 
 
 def false_claims(rng, folder):
@@ -39,7 +30,7 @@ def false_claims(rng, folder):
         rows = np.array([[int(x) for x in state] for state in listed], dtype=np.int64).reshape(-1, len(variables))
         packed = {**base, "count": len(listed), "states": pack_columns(variables, rows)}
         yield packed, world.subjects, nullcontext()
-        yield packed, world.subjects, in_bulk()
+        yield packed, world.subjects, in_bulk(reachable_set)
 
 
 def _is_broken(world, listed):

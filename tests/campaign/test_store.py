@@ -31,7 +31,13 @@ def test_a_step_is_found_again_with_figures_and_files(tmp_path):
         assert store.resumed == 2
     lines = [json.loads(line) for line in (tmp_path / "run" / "figures.jsonl").read_text().splitlines()]
     assert lines == [
-        {"iteration": 0, "step": "possible", "goal_percent_possible": 80.0, "seconds": 0.5},
+        {
+            "iteration": 0,
+            "step": "possible",
+            "goal_percent_possible": 80.0,
+            "run_length_possible": None,
+            "seconds": 0.5,
+        },
         {"iteration": 0, "step": "strengthen", "reason": "not needed", "seconds": 0.25},
     ]
 

@@ -213,16 +213,6 @@ def test_an_unsafe_switch_is_never_proved(tmp_path: Path) -> None:
     assert verify(bound).verdict.value == "unsafe"
 
 
-def test_a_mistake_that_engine_and_checker_share_is_found_by_the_kernel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task, policy = heater(tmp_path, careless=True)
-    bound = compile_policy(load_fitted(load_task(task), policy))
-    monkeypatch.setattr(Flow, "may_fail", lambda flow, sets: np.zeros(len(sets), dtype=np.bool_))
-    with pytest.raises(RuntimeError, match="a run that fails"):
-        GRID(bound)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_what_the_kernel_does_from_states_of_a_set_is_inside_what_follows(tmp_path: Path, seed: int) -> None:
     """The compiled policy in the compiled model, an implementation of its own, against affine forms: step after step."""

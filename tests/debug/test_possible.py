@@ -146,6 +146,44 @@ def test_the_best_possible_is_that_of_the_best_safe_policy_found_by_trying_all()
     assert unsafe > 3
 
 
+def soonest_by_trying(case: Case) -> dict[State, Fraction] | None:
+    """The fewest expected steps from each state of all safe policies that reach the goal surely; None where they are too many."""
+    part = safe_part(case)
+    if prod(max(1, len(rows)) for rows in part.values()) > MOST_POLICIES:
+        return None
+    fewest: dict[State, Fraction] = {}
+    for choice in product(*(rows or [{}] for rows in part.values())):
+        for state, steps in lengths(dict(zip(part, choice, strict=True)), goal_of(case)).items():
+            fewest[state] = min(fewest.get(state, steps), steps)
+    return fewest | {state: Fraction(0) for state in part if goal_of(case)(state)}
+
+
+def test_the_fewest_steps_are_those_of_the_quickest_safe_policy_found_by_trying_all():
+    none = known = fractional = 0
+    for case in with_goal(300):
+        starts = sorted(case.starts - case.unsafe)
+        expected = soonest_by_trying(case) if starts else None
+        if expected is None:
+            continue
+        decider = Decider(case.task)
+        world = find_safe_world(decider, decider.compiled.pack(starts))
+        assert isinstance(world, SafeWorld)
+        found = world.soonest()
+        if not set(starts) <= set(expected):
+            assert found is None
+            none += 1
+            continue
+        assert found is not None
+        for state, low, high in zip(starts, found.lowers, found.uppers, strict=True):
+            assert low <= expected[state] <= high
+            assert high - low <= 1e-5 * high
+            known += expected[state] > 0
+            fractional += expected[state].denominator > 1
+    assert none > 5
+    assert known > 8
+    assert fractional > 1
+
+
 def test_the_chance_of_a_policys_runs_is_that_of_its_chain():
     between = 0
     for case in with_goal(60):

@@ -1,6 +1,7 @@
 """Mutex groups: what is found, that nothing else changes, and how people see them."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from polvet.model.semantics import Semantics, show_state
 from polvet.model.task import TaskOptions
 from polvet.pddl import read_pddl
 from polvet.pddl.ground import Outcome
-from polvet.pddl.groups import judge
+from polvet.pddl.groups import Part, counted_groups, judge, made_move
 from polvet.pddl.parse import parse_domain, parse_problem
 from polvet.pddl.syntax import FALSE, TRUE, And, Atom, Not, Or
 from polvet.pddl.translate import translate
@@ -87,6 +88,28 @@ GROUP = frozenset({P, Q, R})
 )
 def test_an_outcome_is_judged_in_every_case(known, values, most, exactly):
     assert judge(GROUP, known, Outcome(1, tuple(values))) == (most, exactly)
+
+
+def test_counting_says_what_judging_every_case_says():
+    """Random groups of two families, guards and outcomes without conditions on the groups; every value of the parameter."""
+    rng = random.Random(7)
+    counted = 0
+    for _ in range(3000):
+        atoms = [Atom(predicate, (a, b)) for predicate in ("at", "in") for a in "xy" for b in "123"]
+        candidate = (Part("at", (0,), 2), Part("in", (0,), 2))
+        parts = {part.predicate: part for part in candidate}
+        inside = {(a,): frozenset(atom for atom in atoms if atom.terms[0] == a) for a in "xy"}
+        known = {atom: rng.random() < 0.4 for atom in rng.sample([*atoms, C], rng.randint(0, 4))}
+        values = [(atom, rng.choice((TRUE, FALSE))) for atom in rng.sample(atoms, rng.randint(1, 4))]
+        values = [(atom, value) for atom, value in values if known.get(atom) is not (value == TRUE)]
+        values.append((C, rng.choice((TRUE, FALSE, Or((C, atoms[0])), Not(C)))))
+        move = made_move(known, Outcome(1, tuple(values)))
+        counts = counted_groups(parts, move.before, move.after)
+        assert counts.keys() == {atom.terms[:1] for atom, _ in values if atom != C}
+        for key, count in counts.items():
+            assert count.judged(len(inside[key])) == judge(inside[key], known, move.outcome)
+            counted += 1
+    assert counted > 2000
 
 
 def test_states_are_shown_by_atoms_and_read_by_numbers_names_or_atoms():

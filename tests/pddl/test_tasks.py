@@ -24,6 +24,7 @@ from polvet.records.state_files import parse_state
 from polvet.sources import load_task
 from polvet.workers.parcel import open_parcel, pack
 from polvet.worlds.formats import load_model
+from tests.pddl.conftest import FOND, needs_benchmarks
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fond"
 PROBLEM, DOMAIN, TASK = EXAMPLE / "problem.pddl", EXAMPLE / "domain.pddl", EXAMPLE / "courier.toml"
@@ -87,6 +88,19 @@ def test_wrong_conditions_are_refused(text, what):
     with pytest.raises(InputError) as caught:
         load_task(PROBLEM, TaskOptions(fail=text))
     assert what in str(caught.value)
+
+
+@needs_benchmarks
+def test_info_tells_conditions_by_atoms_that_can_be_given_back_and_counts_many_labels(capsys):
+    problem = FOND / "zenotravel" / "p01.pddl"
+    goal = "'at-person(p0,c3)' && 'at-person(p1,c4)'"
+    assert run(["info", str(problem)]) == 0
+    shown = capsys.readouterr().out
+    assert f"goal        {goal}" in shown
+    assert "(740 in all; --json lists them)" in shown
+    assert max(map(len, shown.splitlines())) < 1000
+    own, given = load_task(problem), load_task(problem, TaskOptions(goal=goal))
+    assert own.goal == given.goal
 
 
 def test_the_digest_covers_the_domain(tmp_path):

@@ -10,14 +10,15 @@ import pytest
 import polvet
 from polvet.check.checker import Accepted, Subjects, check
 from polvet.cli.app import run
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, LimitReached, Where
 from polvet.policy.finite_memory import Builder, dump_fmp, parse_fmp
 from polvet.policy.finite_memory.goal import parse_goal
 from polvet.policy.finite_memory.starts import started
 from polvet.termination.decide import terminates
 from polvet.termination.halting import halting_set
 from polvet.termination.relations import find_relations
-from polvet.termination.verdicts import Unknown, Verdict
+from polvet.termination.verdicts import Unknown
+from polvet.verdict import Verdict
 from tests.attack.plans import random_plan
 from tests.attack.starts import is_endless, random_starts, reached
 
@@ -137,3 +138,19 @@ def test_starts_of_other_input_are_refused(folder, capsys):
     (folder / "p.txt").write_text("n > 0 -> fall\n")
     assert run(["terminates", "p.qnp", "--policy", "p.txt", "--start", "n == 1"]) == 30
     assert "--start is for finite-memory policies" in capsys.readouterr().err
+
+
+def test_a_control_state_that_is_called_as_the_one_before_starts_is_listed_where_it_stops():
+    fmp = Builder("(start)").edge("(start)", "q", guard="x >= 1").build()
+    assert halting_set(fmp) == ["state == (start) && x == 0", "state == q && x >= 1"]
+    begun = started(fmp, parse_goal("x >= 0", fmp))
+    assert halting_set(begun, before=begun.initial[0]) == ["state == (start) && x == 0", "state == q && x >= 1"]
+
+
+def test_a_limit_in_the_halting_set_leaves_the_verdict(folder, monkeypatch, capsys):
+    def limited(*_, **__):
+        raise LimitReached("time limit of 3 s reached")
+
+    monkeypatch.setattr("polvet.termination.halting.halting_set", limited)
+    assert run(["terminates", "carry.json", "--halting"]) == 0
+    assert "  where executions can stop: not found, time limit of 3 s reached\n" in capsys.readouterr().out

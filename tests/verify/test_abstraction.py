@@ -25,6 +25,7 @@ from polvet.policy.networks import network_of
 from polvet.policy.onnx_save import save_onnx
 from polvet.symbolic.cells import Box
 from polvet.symbolic.operators import linear_task
+from polvet.verdict import Verdict
 from polvet.verify.abstraction import Options, abstraction
 from polvet.verify.bmc import bounded
 from polvet.verify.complement import rows_and_unreached
@@ -34,7 +35,7 @@ from polvet.verify.predicates import Predicate, abstraction_of, cell_of_state, p
 from polvet.verify.regions import condition_of_cell
 from polvet.verify.replay import replay
 from polvet.verify.split_tree import with_tree
-from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
+from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.oracle import random_policy, truth
 from tests.verify.test_explicit import arena_of
 

@@ -8,15 +8,16 @@ from dataclasses import replace
 
 import pytest
 
+from polvet.check import ends
 from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.cli.app import run
 from polvet.errors import Where
 from polvet.model.task import Avoid
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import compile_policy
+from polvet.verdict import Verdict
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
-from polvet.verify.verdicts import Verdict
 from tests.attack.risk_bound import ruled_world
 
 WORLDS = 60
@@ -52,7 +53,9 @@ def is_sure(world, after, avoid):
     return not bad and set(reached) <= near
 
 
-def test_the_verdict_is_that_of_the_chain_and_its_certificate_is_accepted(tmp_path):
+@pytest.mark.parametrize("few", [ends.FEW, 0])
+def test_the_verdict_is_that_of_the_chain_and_its_certificate_is_accepted(few, tmp_path, monkeypatch):
+    monkeypatch.setattr(ends, "FEW", few)  # 0: all states are checked in bulk
     seen, mutants = set(), 0
     for world, after in worlds(tmp_path):
         fitted = load_fitted(world.task, world.subjects.policy)

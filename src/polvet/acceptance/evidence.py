@@ -12,12 +12,12 @@ from polvet.confirm.confirmation import SMALL_STATES, About, about_policy, confi
 from polvet.confirm.outcome import NO_KIND, Confirmation, NotChecked
 from polvet.debug.faults import FaultAnalysis
 from polvet.errors import LimitReached
-from polvet.model.semantics import Semantics
 from polvet.policy.compiled import Bound
 from polvet.records.fault_files import Fault, fault_to_json
 from polvet.safety.certificates import prove
 from polvet.safety.confirmed import confirm_batches
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
+from polvet.verdict import Verdict
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unsafe
@@ -76,8 +76,7 @@ def _confirm_faults(
 
 def _first_not_chosen(bound: Bound, faults: tuple[Fault, ...], within: Budget) -> Fault | None:
     task = bound.task
-    semantics = Semantics(task.network)
-    arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", within)
+    arena = Arena.of(task, budget=within)
     steps = Followed(arena, bound.fitted).steps([fault.state for fault in faults])
     for fault, step in zip(faults, steps, strict=True):
         mine = [move for move in step.moves if move.label in (None, fault.action)]

@@ -1,6 +1,6 @@
 """The steps that judge a policy. Each is a function of the files before it, the settings and the seed.
 
-`possible`    the best %Goal that any safe policy can have, where the world is small
+`possible`    the best %Goal that any safe policy can have, and the fewest steps, where the world is small
 `evaluate`    %Unsafe and %Goal on the evaluation starts
 `search`      (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds few
 `verify`      (D): a proof, or an unsafe run and its faults
@@ -34,7 +34,8 @@ from polvet.policy.runs import Inspection, Run
 from polvet.records.run_files import run_to_json
 from polvet.safety.certificates import prove
 from polvet.safety.confirmed import confirm_states
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
+from polvet.verdict import Verdict
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Unknown, Unsafe
@@ -54,13 +55,21 @@ class Examination(Ground):
     """The steps that judge the policies of one campaign."""
 
     def possible(self) -> Done[PossibleFigures]:
-        """Return the best %Goal over the evaluation starts that any safe policy can have, or why it is not known."""
+        """Return the best %Goal over the evaluation starts of any safe policy, and the fewest steps, or why that is not known."""
         world = self._world
-        best = world if isinstance(world, str) else world.best(budget=self._left())
+        if isinstance(world, str):
+            return PossibleFigures(None, goal_percent_possible_reason=world), {}
+        best = world.best(budget=self._left())
         if isinstance(best, str):
             return PossibleFigures(None, goal_percent_possible_reason=best), {}
         low, high = best.mean
-        return PossibleFigures(100 * high, goal_percent_possible_interval=(100 * low, 100 * high)), {}
+        soonest = world.soonest(budget=self._left())
+        figures = PossibleFigures(
+            100 * high,
+            goal_percent_possible_interval=(100 * low, 100 * high),
+            run_length_possible=None if soonest is None else soonest.mean[0],
+        )
+        return figures, {}
 
     @cached_property
     def _world(self) -> SafeWorld | str:

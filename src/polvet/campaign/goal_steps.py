@@ -1,8 +1,9 @@
 """The steps that mend goal faults of a policy that is proved safe (`debug/goal_faults.py`), never at the cost of safety or of %Goal.
 
 `goals`   the goal faults on all runs of the policy
-`mend`    the policy without any fault so far, whatever its kind; no new safety fault is made (`repair/guarded.py`). Where every way to
-          do that loses some of the goal, or safety, there is no new policy
+`mend`    the policy without any fault so far, whatever its kind; no new safety fault is made (`repair/guarded.py`). An action that
+          only keeps the goal in reach may be one that waits for ever: where repairs lose some of the goal, they are tried with the
+          actions that bring it nearer. Where every way to do that loses some of it, or safety, there is no new policy
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from polvet.debug.goal_faults import find_goal_faults
 from polvet.debug.questions import Question
 from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
-from polvet.records.fault_files import Fault
+from polvet.records.fault_files import GOAL_KINDS, Fault
 from polvet.repair.guarded import repair_guarded
 from polvet.repair.repair import Options
 
@@ -39,9 +40,13 @@ class GoalSteps(Steps):
         tried: list[Candidate] = []
         why = "every repair would make a new safety fault"
         others = OTHERS.get(type(bound.fitted.policy), ()) if chosen == "auto" else ()
-        for method in (chosen, *others):
+        faults = self._to_fix()
+        ways = [(faults, method) for method in (chosen, *others)]
+        if (nearest := _nearest(faults)) != faults:
+            ways += [(nearest, method) for method in (chosen, *others)]
+        for wanted, method in ways:
             how = Options(method, self.settings.mode, keep, seed=self.settings.seed)
-            repair, _, guard = repair_guarded(bound, self._to_fix(), how, budget=self._left())
+            repair, _, guard = repair_guarded(bound, wanted, how, budget=self._left())
             if guard.refused:
                 continue
             one = self._tried(bound, repair, goals)
@@ -58,7 +63,7 @@ class GoalSteps(Steps):
                 objective=0.0,
                 trees_added=0,
                 method=chosen,
-                attempts=1 + len(others),
+                attempts=len(ways),
                 kept_states=len(keep),
                 repair_seconds=0.0,
                 gap=None,
@@ -81,3 +86,8 @@ class GoalSteps(Steps):
             both = () if before is None else tuple(one for one in fault.safe_actions if one in before.safe_actions)
             merged[fault.state] = replace(fault, safe_actions=both) if both else fault
         return list(merged.values())
+
+
+def _nearest(faults: list[Fault]) -> list[Fault]:
+    """Return the faults with one action for each goal fault: the first, which brings the goal nearer where any does."""
+    return [replace(one, safe_actions=one.safe_actions[:1]) if one.kind in GOAL_KINDS else one for one in faults]

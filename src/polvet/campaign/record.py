@@ -30,11 +30,15 @@ class SizeFigures:
 
 @dataclass(frozen=True, slots=True)
 class PossibleFigures:
-    """The best %Goal of any safe policy, an upper bound; None: not known, and why."""
+    """The best %Goal of any safe policy, an upper bound; None: not known, and why.
+
+    `run_length_possible` bounds from below the mean number of steps of safe policies that reach the goal surely; None: there are none.
+    """
 
     goal_percent_possible: float | None
     goal_percent_possible_reason: str | None = None
     goal_percent_possible_interval: Interval | None = None
+    run_length_possible: float | None = later()
 
 
 @dataclass(frozen=True, slots=True)

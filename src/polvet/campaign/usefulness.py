@@ -15,6 +15,8 @@ from polvet.files import Json
 
 ROUNDING = 1e-6
 """Points of %Goal within which exact figures may differ."""
+TOLD = 0.05
+"""Steps are told with one decimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,9 @@ class Usefulness:
     possible: float | None = None  # of any safe policy, an upper bound; None: not known
     first_length: float | None = None  # mean number of steps of the runs that reach the goal
     last_length: float | None = None
+    possible_length: float | None = (
+        None  # of a safe policy that always reaches the goal, a lower bound; None: not known, or none
+    )
 
     @property
     def lost(self) -> bool:
@@ -64,6 +69,16 @@ class Usefulness:
             return f"{says}, {limit}; `polvet faults --kind goal` says where it is given up"
         return says if never else None
 
+    @property
+    def longer(self) -> str | None:
+        """Return how much longer the runs are that reach the goal, with the fewest steps beside it; None where they are not."""
+        if self.first_length is None or self.last_length is None or self.last_length <= self.first_length + TOLD:
+            return None
+        says = f"{self.first_length:.1f} -> {self.last_length:.1f} on runs that reach the goal"
+        if self.possible_length is None:
+            return says
+        return f"{says}; a safe policy that always reaches it needs {self.possible_length:.1f} or more"
+
     def figures(self) -> Json:
         """Return the same as numbers."""
         return {
@@ -79,6 +94,7 @@ class Usefulness:
             "goal_loss_forced": self.lost and self.forced,
             "run_length": self.last_length,
             "run_length_first": self.first_length,
+            "run_length_possible": self.possible_length,
         }
 
 
@@ -102,4 +118,5 @@ def usefulness(records: Sequence[Record[Figures]], iteration: int, allowed_loss:
         possible=None if possible is None else possible.goal_percent_possible,
         first_length=first.run_length,
         last_length=last.run_length,
+        possible_length=None if possible is None else possible.run_length_possible,
     )

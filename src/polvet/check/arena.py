@@ -32,6 +32,12 @@ class Arena:
     budget: Budget = UNLIMITED  # looked at with every state
     region: StartRegion | None = None  # the start states that the claim is about; None: all of them
 
+    @classmethod
+    def of(cls, task: Task, about: str = "the task", budget: Budget = UNLIMITED) -> Arena:
+        """Return the task with an interpreter of its own."""
+        semantics = Semantics(task.network)
+        return cls(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), about, budget)
+
     def moves(self, state: State) -> list[Move]:
         """Return the enabled operators; a model that breaks a rule there makes the certificate malformed."""
         self.budget.check()
@@ -89,11 +95,8 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena:
     expected = None if subjects.options is None else replace(subjects.options, domain=subjects.domain)
     if expected is not None and not _is_same(task, subjects.task, expected):
         raise Malformed(other_options(options))
-    semantics = Semantics(task.network)
     given = ", ".join(f"{name} {value}" for name, value in options.to_json().items())
-    fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)
-    about = str(subjects.task) + (f" (with {given})" if given else "")
-    return Arena(task, semantics, fail, goal, about, subjects.budget)
+    return Arena.of(task, str(subjects.task) + (f" (with {given})" if given else ""), subjects.budget)
 
 
 def find_arena_with_deadlocks(certificate: Mapping[str, Any], subjects: Subjects, *, safe: bool) -> Arena:

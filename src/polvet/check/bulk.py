@@ -1,9 +1,9 @@
 """The steps of many listed states at once: that a set of integer states is closed under a policy, in numpy.
 
-What the slow interpreter does state by state is done here column by column: guards, choices, assignments, and whether each outcome is
-listed (states are sorted keys: one or more numbers in a mixed radix). SOUND: an expression counts only where its interval over the
-single state is a point, and integers below 2^52 are exact; states where one is not, and those about to be rejected, go to the
-interpreter. Models that might break a rule here unseen (computed indices, two assignments at once, probabilities that are no plain
+What the slow interpreter does state by state is done here column by column: guards, choices, assignments, and where each outcome is
+listed (the number of a state changes by what its variables do). SOUND: parts of expressions count only where they are exact
+(`check.points`); states where one is not, those with an outcome that is not listed, and those in `fail` are *doubtful*: the interpreter
+judges them. Models that might break a rule here unseen (computed indices, two assignments at once, probabilities that are no plain
 numbers) are refused.
 """
 
@@ -18,18 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.check.all_starts import iter_all_starts
-from polvet.check.box_view import Unreadable, effects, interval
+from polvet.check.box_view import Unreadable, effects
 from polvet.check.followed import Followed
-from polvet.check.listed_states import (
-    Bools,
-    Floats,
-    Ints,
-    ListedStates,
-    refuse_partial,
-    refuse_unseen,
-    share_of,
-)
+from polvet.check.listed_states import Bools, Ints, ListedStates, refuse_partial, refuse_unseen, share_of
+from polvet.check.points import UNKNOWN, Block, Points
 from polvet.model.expressions import Binary, BoolLiteral, Expression
+from polvet.model.network import Kind
 from polvet.model.semantics import State
 from polvet.model.tables import TableMoves
 from polvet.policy.binding import UNKNOWN_LABEL
@@ -37,13 +31,46 @@ from polvet.policy.rounding import possible_choices
 from polvet.records.state_json import Malformed
 
 BLOCK = 1 << 15
+MOST_VALUES = 1 << 25
+"""Of parts in a block: with many parts, blocks are shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is assigned to a variable: a part, and whether it may leave the bounds."""
+
+    variable: int
+    part: int
+    may_leave: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
     output: int | None  # None: silent
     guard: int
-    outcomes: tuple[dict[str, Expression], ...]
+    outcomes: tuple[tuple[_Change, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """An operator that may move from states of a block: their places there, and where each outcome is listed in all (-1: nowhere)."""
+
+    output: int | None
+    source: Ints
+    targets: tuple[Ints, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """What may happen in a block of listed states; of doubtful ones some of it may be missing or wrong."""
+
+    begin: int
+    doubtful: Bools
+    goal: Bools
+    deadlock: Bools
+    may_stick: Bools
+    chosen: Bools  # [output, state]: an applicable label that some evaluation order chooses
+    taken: tuple[Taken, ...]
 
 
 class Bulk:
@@ -54,15 +81,18 @@ class Bulk:
         self.network = self.arena.task.network
         if isinstance(self.network.edges, TableMoves):
             raise Unreadable("the rows of a table are read state by state")
+        if not self.fitted.is_plain:
+            raise Unreadable("the policy's inputs are computed")
         self.states = ListedStates(self.network, columns)
-        if not self.states.is_sorted:
-            raise Malformed("the states are not sorted, or one stands twice")
-        self.place, self.lower, self.upper = self.states.place, self.states.lower, self.states.upper
-        self.everything = self.lower[None, :].astype(np.float64), self.upper[None, :].astype(np.float64)
-        refuse_partial(self.arena.task.fail)
-        refuse_partial(self.arena.task.goal)
-        self.guards: list[Expression] = []
+        self.points = Points(self.states.ranges())
+        self.fail, self.goal = self._part(self.arena.task.fail), self._part(self.arena.task.goal)
         self.operators = list(self._operators())
+
+    def _part(self, condition: Expression) -> int:
+        refuse_partial(condition)
+        if (part := self.points.number(condition)) == UNKNOWN:
+            raise Unreadable("a condition has values beyond 2^52, or is none of integers")
+        return part
 
     def _operators(self) -> Iterator[_Operator]:
         output_of = {k: output for output, k in enumerate(self.fitted.labels) if k != UNKNOWN_LABEL}
@@ -72,16 +102,22 @@ class Bulk:
                 guard: Expression = BoolLiteral(True)
                 for part in parts:
                     guard = Binary("∧", guard, part.guard)
-                self.guards.append(guard)
-                refuse_partial(guard)
                 outcomes = []
                 for branches in product(*(range(len(part.branches)) for part in parts)):
                     refuse_unseen(parts, branches)
                     if all(share_of(part, k) > 0 for part, k in zip(parts, branches, strict=True)):
-                        outcomes.append(effects(self.network, parts, branches))
+                        after = effects(self.network, parts, branches)
+                        outcomes.append(tuple(self._change(name, value) for name, value in after.items()))
                 number = None if joint.label is None else self.network.labels.index(joint.label)
                 output = None if number is None else output_of.get(number, UNKNOWN_LABEL)
-                yield _Operator(output, len(self.guards) - 1, tuple(outcomes))
+                yield _Operator(output, self._part(guard), tuple(outcomes))
+
+    def _change(self, name: str, value: Expression) -> _Change:
+        part, place = self.points.number(value), self.states.place[name]
+        if part == UNKNOWN:
+            return _Change(place, part, True)
+        low, high = self.points.ranges[part]
+        return _Change(place, part, not (self.states.lower[place] <= low and high <= self.states.upper[place]))
 
     # -- membership
 
@@ -100,73 +136,110 @@ class Bulk:
 
     # -- steps
 
-    def doubtful_states(self) -> Iterator[State]:
-        """Yield the states that the interpreter has to judge; from all others, steps lead to listed states outside `fail`."""
-        for begin in range(0, len(self.states), BLOCK):
+    def doubtful_states(self, avoids: Sequence[str] = ()) -> Iterator[State]:
+        """Yield the states that the interpreter has to judge; from all others, steps lead to listed states, none of them bad."""
+        for steps in self.blocks():
+            doubtful = steps.doubtful.copy()
+            if "stuck" in avoids:
+                doubtful |= steps.may_stick
+            if "deadlock" in avoids:
+                doubtful |= steps.deadlock
+            for k in np.flatnonzero(doubtful):
+                yield self.states.state(steps.begin + int(k))
+
+    def blocks(self) -> Iterator[Steps]:
+        """Yield what may happen in all listed states, in their order."""
+        length = max(BLOCK >> 5, min(BLOCK, MOST_VALUES // max(1, len(self.points))))
+        for begin in range(0, len(self.states), length):
             self.followed.arena.budget.check()
-            points = np.stack([column[begin : begin + BLOCK] for column in self.states.columns], axis=1)
-            for k in np.flatnonzero(self._doubtful(points)):
-                yield self.states.state(begin + int(k))
+            yield self._steps(begin, min(begin + length, len(self.states)))
 
-    def _doubtful(self, points: Ints) -> Bools:
-        values = points.astype(np.float64)
-        doubtful: Bools = np.zeros(len(points), dtype=np.bool_)
-
-        def exactly(expression: Expression, where: Ints | None = None) -> npt.NDArray[np.float64]:
-            mine = values if where is None else values[where]
-            low, high = interval(expression, self.place, mine, mine)
-            vague = low != high
-            if vague.any():
-                doubtful[np.flatnonzero(vague) if where is None else where[vague]] = True
-            return high
-
-        doubtful |= exactly(self.arena.task.fail) != 0  # to be rejected by the interpreter
-        running = exactly(self.arena.task.goal) == 0
-        guards = [exactly(guard) != 0 for guard in self.guards]
-        labelled = np.zeros(len(points), dtype=np.bool_)
-        mask = np.zeros((len(points), len(self.fitted.labels)), dtype=np.bool_)
+    def _steps(self, begin: int, end: int) -> Steps:
+        count, variables = end - begin, self.network.variables
+        columns = [
+            column[begin:end].astype(np.bool_ if variable.kind is Kind.BOOL else np.int64)
+            for variable, column in zip(variables, self.states.columns, strict=True)
+        ]
+        block = self.points.block({variable.name: column for variable, column in zip(variables, columns, strict=True)})
+        doubtful = block.holds(self.fail, count).copy()  # to be rejected by the interpreter
+        goal = block.holds(self.goal, count)
+        running = ~(doubtful | goal)
+        enabled = []
         for operator in self.operators:
-            if operator.output is not None:
-                labelled |= guards[operator.guard]
-                if operator.output != UNKNOWN_LABEL:
-                    mask[:, operator.output] |= guards[operator.guard]
-        possible = np.zeros_like(mask)
-        rest = np.flatnonzero(running & labelled & ~doubtful)
-        if not self.fitted.is_plain:  # computed inputs are the interpreter's
-            doubtful[rest] = True
-        elif len(rest):
-            rows = values[rest][:, list(self.fitted.variables)].astype(np.float32)
-            masks = mask[rest] if self.fitted.filtered else None
-            possible[rest] = possible_choices(self.fitted.policy, rows, masks) & mask[rest]
-        goes_on = running & (~labelled | possible.any(axis=1))
-        for operator in self.operators:
-            self._doubt_errors(operator, guards[operator.guard] & running & ~doubtful, values, doubtful)
-            taken = guards[operator.guard] & goes_on & ~doubtful
+            guard = block.holds(operator.guard, count) & running
+            if guard.any():
+                enabled.append((operator, guard))
+        labelled, chosen, may_stick = self._choices(columns, enabled, count)
+        moving: Bools = np.zeros(count, dtype=np.bool_)
+        for operator, guard in enabled:
+            moving |= guard
+            self._doubt_errors(operator, guard, block, doubtful)
+        goes_on = ~labelled | chosen.any(axis=0)
+        taken = []
+        for operator, guard in enabled:
+            here = guard & goes_on & ~doubtful
             if operator.output is not None:
                 if operator.output == UNKNOWN_LABEL:
                     continue
-                taken &= possible[:, operator.output]
-            where = np.flatnonzero(taken)
-            if not len(where):
-                continue
-            for outcome in operator.outcomes:
-                after = values[where].copy()
-                for name, value in outcome.items():
-                    after[:, self.place[name]] = exactly(value, where)
-                within: Bools = np.isfinite(after) & (after >= self.lower) & (after <= self.upper)
-                inside = np.asarray(within.all(axis=1))
-                rows_after = np.where(inside[:, None], after, self.lower).astype(np.int64)
-                doubtful[where[~(inside & self.listed(rows_after))]] = True
-        return doubtful
+                here &= chosen[operator.output]
+            if len(source := np.flatnonzero(here)):
+                targets = tuple(self._targets(outcome, begin, source, block) for outcome in operator.outcomes)
+                for target in targets:
+                    doubtful[source[target < 0]] = True
+                taken.append(Taken(operator.output, source, targets))
+        return Steps(begin, doubtful, goal, running & ~moving, may_stick, chosen, tuple(taken))
 
-    def _doubt_errors(self, operator: _Operator, enabled: Bools, values: Floats, doubtful: Bools) -> None:
+    def _choices(
+        self, columns: Sequence[npt.NDArray[Any]], enabled: Sequence[tuple[_Operator, Bools]], count: int
+    ) -> tuple[Bools, Bools, Bools]:
+        """Return where a label is applicable, which applicable ones may be chosen [output, state], and where the policy may be stuck."""
+        labelled: Bools = np.zeros(count, dtype=np.bool_)
+        mask: Bools = np.zeros((len(self.fitted.labels), count), dtype=np.bool_)
+        for operator, guard in enabled:
+            if operator.output is not None:
+                labelled |= guard
+                if operator.output != UNKNOWN_LABEL:
+                    mask[operator.output] |= guard
+        chosen, may_stick = np.zeros_like(mask), np.zeros(count, dtype=np.bool_)
+        # Where nothing is applicable the policy is not asked.
+        if len(asked := np.flatnonzero(labelled)):
+            rows = np.empty((len(asked), len(self.fitted.variables)), dtype=np.float32)
+            for k, variable in enumerate(self.fitted.variables):
+                rows[:, k] = columns[variable][asked]
+            applicable = mask[:, asked].T
+            possible = possible_choices(self.fitted.policy, rows, applicable if self.fitted.filtered else None)
+            within = possible & applicable
+            chosen[:, asked] = within.T
+            may_stick[asked] = ~within.any(axis=1) | (possible & ~applicable).any(axis=1)
+        return labelled, chosen, may_stick
+
+    def _targets(self, outcome: Sequence[_Change], begin: int, source: Ints, block: Block) -> Ints:
+        """Return where the outcome of each state is listed: its key differs by what is assigned."""
+        states = self.states
+        numbers = [number[begin + source] for number in states.numbers]
+        for change in outcome:
+            word, weight = states.weights[change.variable]
+            before = states.columns[change.variable][begin + source].astype(np.int64)
+            difference = _at(block.value(change.part), source) - before
+            numbers[word] += (
+                difference.astype(np.uint64) * weight
+            )  # negative ones are taken modulo 2^64: the sum is right
+        return states.find_numbers(numbers)
+
+    def _doubt_errors(self, operator: _Operator, enabled: Bools, block: Block, doubtful: Bools) -> None:
         """Mark states in which the operator may leave the bounds: an error of the model, whether the policy chooses it or not."""
         for outcome in operator.outcomes:
-            for name, value in outcome.items():
-                k = self.place[name]
-                least, most = interval(value, self.place, self.everything[0], self.everything[1])
-                if self.lower[k] <= least[0] and most[0] <= self.upper[k]:
-                    continue
-                where = np.flatnonzero(enabled & ~doubtful)
-                low, high = interval(value, self.place, values[where], values[where])
-                doubtful[where[~((low >= self.lower[k]) & (high <= self.upper[k]))]] = True
+            for change in outcome:
+                if change.part == UNKNOWN:
+                    doubtful |= enabled
+                elif change.may_leave:
+                    value = block.value(change.part)
+                    lower, upper = self.states.lower[change.variable], self.states.upper[change.variable]
+                    doubtful |= enabled & ((value < lower) | (value > upper))
+
+
+def _at(value: Any, source: Ints) -> Ints:
+    """Return the values of a part at these places of its block."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return value[source].astype(np.int64)
+    return np.full(len(source), int(value), dtype=np.int64)

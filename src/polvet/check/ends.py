@@ -14,21 +14,29 @@ alike and are not stuck, and all outcomes are listed. SOUND: so a run that came 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from polvet.check.all_starts import iter_all_starts
 from polvet.check.arena import avoiding_nothing
+from polvet.check.box_view import Unreadable
+from polvet.check.bulk import Bulk, Steps
 from polvet.check.followed import Followed, Step, find_policy_arena
+from polvet.check.listed_states import Bools, Ints
 from polvet.check.risk_bound import is_certain
 from polvet.check.run import replay_run
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
-from polvet.records.packed import unpack_columns
+from polvet.records.packed import unpack_arrays, unpack_columns
 from polvet.records.state_json import Malformed
 
 BLOCK = 4096
+FEW = 2_000
+"""Up to so many states are checked one by one in any case."""
+MOST = 2**62
 BAD = ("stuck", "deadlock", "loop")
 
 
@@ -38,11 +46,7 @@ def check_sure_end(certificate: Mapping[str, Any], subjects: Subjects) -> CheckR
     avoids = certificate.get("avoids", [])
     if not isinstance(avoids, list) or any(item not in BAD for item in avoids):
         return Rejected(f"'avoids' is not a list of {', '.join(BAD)}")
-    distances = _distances(followed, certificate)
-    for start in iter_all_starts(followed.arena):
-        if start not in distances:
-            raise Malformed(f"the start state {followed.arena.show(start)} is not listed")
-    _check_ends(followed, distances, avoids)
+    count = _check_sure_end(followed, certificate, avoids)
     reached = {
         (True, True): "reaches the goal",
         (True, False): "reaches the goal or a deadlock",
@@ -51,7 +55,7 @@ def check_sure_end(certificate: Mapping[str, Any], subjects: Subjects) -> CheckR
     }["stuck" in avoids, "deadlock" in avoids]
     return Accepted(
         f"{subjects.policy} in {followed.arena.about} {reached} with probability 1 and never reaches fail, from any start "
-        f"({len(distances):,} states)"
+        f"({count:,} states)"
     )
 
 
@@ -61,47 +65,144 @@ def check_livelock(certificate: Mapping[str, Any], subjects: Subjects) -> CheckR
         return Rejected("it leaves variables out")
     followed = find_policy_arena(certificate, avoiding_nothing(subjects))
     run = _replayed(followed, certificate)
-    states = _states(followed, certificate.get("set"), certificate.get("count"))
-    if run[-1] not in states:
-        raise Malformed("the last state of the run is not listed")
-    _check_goes_on(followed, states)
+    count = _check_set(followed, certificate, run[-1])
     return Accepted(
         f"a run of {subjects.policy} in {followed.arena.about} goes on for ever, without the goal, after {len(run) - 1} steps "
-        f"({len(states):,} states)"
+        f"({count:,} states)"
     )
 
 
-def _states(followed: Followed, item: Any, count: Any) -> dict[State, None]:
+def _check_sure_end(followed: Followed, certificate: Mapping[str, Any], avoids: Sequence[str]) -> int:
+    """Return how many states are listed; Malformed unless runs surely end from all of them, and from all starts."""
+    arena, item, count = followed.arena, certificate.get("states"), _count(certificate)
+    numbers = _distances(certificate, count)
+    if (bulk := _in_bulk(followed, item, count)) is not None and max(numbers) < MOST:
+        bulk.check_starts()
+        distances = np.array(numbers, dtype=np.int64)
+
+        def distance_of(state: State) -> int | None:
+            place = int(bulk.states.find(np.array([state], dtype=np.int64))[0])
+            return None if place < 0 else numbers[place]
+
+        _check_ends(followed, _doubtful_ends(bulk, distances, avoids), distance_of, avoids)
+        return count
+    listed = dict(zip(_states(followed, item, count), numbers, strict=True))
+    for start in iter_all_starts(arena):
+        if start not in listed:
+            raise Malformed(f"the start state {arena.show(start)} is not listed")
+    _check_ends(followed, listed.items(), listed.get, avoids)
+    return count
+
+
+def _check_set(followed: Followed, certificate: Mapping[str, Any], last: State) -> int:
+    """Return how many states are listed; Malformed unless runs go on among them for ever, and one came there."""
+    item, count = certificate.get("set"), _count(certificate)
+    if (bulk := _in_bulk(followed, item, count)) is not None:
+        if not bulk.listed(np.array([last], dtype=np.int64))[0]:
+            raise Malformed("the last state of the run is not listed")
+
+        def is_listed(state: State) -> bool:
+            return bool(bulk.listed(np.array([state], dtype=np.int64))[0])
+
+        _check_goes_on(followed, _doubtful_going(bulk), is_listed)
+        return count
+    states = _states(followed, item, count)
+    if last not in states:
+        raise Malformed("the last state of the run is not listed")
+    _check_goes_on(followed, states, states.__contains__)
+    return count
+
+
+def _count(certificate: Mapping[str, Any]) -> int:
+    count = certificate.get("count")
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise Malformed("'count' is no number")
-    listed = unpack_columns(followed.arena.task.network.variables, item, count)
-    states = dict.fromkeys(listed)
+    return count
+
+
+def _in_bulk(followed: Followed, item: Any, count: int) -> Bulk | None:
+    """Return the listed states in bulk, if they are many and the model allows it."""
+    if count <= FEW:
+        return None
+    try:
+        return Bulk(followed, unpack_arrays(followed.arena.task.network.variables, item, count))
+    except Unreadable:
+        return None  # state by state, then
+
+
+def _states(followed: Followed, item: Any, count: int) -> dict[State, None]:
+    states = dict.fromkeys(unpack_columns(followed.arena.task.network.variables, item, count))
     if len(states) < count:
         raise Malformed("a state stands twice")
     return states
 
 
-def _distances(followed: Followed, certificate: Mapping[str, Any]) -> dict[State, int]:
-    states, numbers = (
-        _states(followed, certificate.get("states"), certificate.get("count")),
-        certificate.get("distances"),
-    )
-    if not isinstance(numbers, list) or len(numbers) != len(states):
-        raise Malformed(f"'distances' is not a list of {len(states):,} numbers")
+def _distances(certificate: Mapping[str, Any], count: int) -> list[int]:
+    numbers = certificate.get("distances")
+    if not isinstance(numbers, list) or len(numbers) != count:
+        raise Malformed(f"'distances' is not a list of {count:,} numbers")
     if any(not isinstance(number, int) or isinstance(number, bool) or number < 0 for number in numbers):
         raise Malformed("a distance is no natural number")
-    return dict(zip(states, numbers, strict=True))
+    return numbers
 
 
-def _check_ends(followed: Followed, distances: Mapping[State, int], avoids: Sequence[str]) -> None:
+def _doubtful_ends(bulk: Bulk, distances: Ints, avoids: Sequence[str]) -> Iterator[tuple[State, int]]:
+    """Yield the states that the interpreter has to judge, with their distances; the others are as `_check_ends` asks."""
+    for steps in bulk.blocks():
+        end = steps.begin + len(steps.doubtful)
+        doubtful = steps.doubtful | _breaks_distances(steps, distances, distances[steps.begin : end])
+        if "stuck" in avoids:
+            doubtful |= steps.may_stick
+        if "deadlock" in avoids:
+            doubtful |= steps.deadlock
+        for k in np.flatnonzero(doubtful):
+            place = steps.begin + int(k)
+            yield bulk.states.state(place), int(distances[place])
+
+
+def _breaks_distances(steps: Steps, distances: Ints, mine: Ints) -> Bools:
+    """Return in which states of a block distance 0 is not exactly where runs end, or a label leads no nearer to an end."""
+    silent = len(steps.chosen)
+    nearer = np.zeros((silent + 1, len(mine)), dtype=np.bool_)
+    moved = np.zeros(len(mine), dtype=np.bool_)
+    for taken in steps.taken:
+        moved[taken.source] = True
+        near = np.zeros(len(taken.source), dtype=np.bool_)
+        for target in taken.targets:
+            near |= distances[target] < mine[taken.source]
+        nearer[silent if taken.output is None else taken.output, taken.source] |= near
+    # Silent operators move with every label that may be chosen, and alone where there is none.
+    each = (~steps.chosen | nearer[:silent] | nearer[silent]).all(axis=0) & (steps.chosen.any(axis=0) | nearer[silent])
+    ends = ~moved
+    broken: Bools = np.where(steps.goal, mine != 0, ((mine == 0) != ends) | (moved & ~each))
+    return broken
+
+
+def _doubtful_going(bulk: Bulk) -> Iterator[State]:
+    """Yield the states that the interpreter has to judge; in the others runs surely go on, among listed states."""
+    for steps in bulk.blocks():
+        moved = np.zeros(len(steps.doubtful), dtype=np.bool_)
+        for taken in steps.taken:
+            moved[taken.source] = True
+        doubtful = steps.doubtful | steps.goal | steps.may_stick | (steps.chosen.sum(axis=0) > 1) | ~moved
+        for k in np.flatnonzero(doubtful):
+            yield bulk.states.state(steps.begin + int(k))
+
+
+def _check_ends(
+    followed: Followed,
+    listed: Iterable[tuple[State, int]],
+    distance_of: Callable[[State], int | None],
+    avoids: Sequence[str],
+) -> None:
     arena = followed.arena
-    going: list[State] = []
-    for state, distance in distances.items():
+    going: dict[State, int] = {}
+    for state, distance in listed:
         # SOUND: fail is tested first, so that it beats goal.
         if arena.is_fail(state):
             raise Malformed(f"{arena.show(state)} is a fail state")
         if not arena.is_goal(state):
-            going.append(state)
+            going[state] = distance
         elif distance != 0:
             raise Malformed(f"runs end in the goal state {arena.show(state)}, yet its distance is {distance}")
     for state, step in _steps(followed, going):
@@ -110,15 +211,15 @@ def _check_ends(followed: Followed, distances: Mapping[State, int], avoids: Sequ
         if step.may_stick and "stuck" in avoids:
             raise Malformed(f"the policy may be stuck in {arena.show(state)}")
         groups = possible_outcomes(step)
-        if (distances[state] == 0) != (not groups):
-            raise Malformed(
-                f"{arena.show(state)} has distance {distances[state]}: distance 0 is exactly where runs end"
-            )
+        if (going[state] == 0) != (not groups):
+            raise Malformed(f"{arena.show(state)} has distance {going[state]}: distance 0 is exactly where runs end")
         for outcomes in groups:
+            numbers = []
             for outcome in outcomes:
-                if outcome not in distances:
+                if (number := distance_of(outcome)) is None:
                     raise Malformed(f"{arena.show(state)} may lead to {arena.show(outcome)}, which is not listed")
-            if not any(distances[outcome] < distances[state] for outcome in outcomes):
+                numbers.append(number)
+            if not any(number < going[state] for number in numbers):
                 raise Malformed(f"no outcome of {arena.show(state)} is nearer to an end")
 
 
@@ -129,17 +230,18 @@ def possible_outcomes(step: Step) -> list[frozenset[State]]:
     return [frozenset(outcome.state for move in moves for outcome in move.outcomes) for moves in groups if moves]
 
 
-def _check_goes_on(followed: Followed, states: Mapping[State, None]) -> None:
+def _check_goes_on(followed: Followed, states: Iterable[State], is_listed: Callable[[State], bool]) -> None:
     arena = followed.arena
-    for state in states:
+    judged = list(states)
+    for state in judged:
         if arena.is_fail(state) or arena.is_goal(state):
             raise Malformed(f"runs end in {arena.show(state)}, which is in fail or goal")
-    for state, step in _steps(followed, states):
+    for state, step in _steps(followed, judged):
         if not step.moves or not is_certain(step):
             raise Malformed(f"runs may end in {arena.show(state)}, or what the policy chooses there is not certain")
         for move in step.moves:
             for outcome in move.outcomes:
-                if outcome.state not in states:
+                if not is_listed(outcome.state):
                     raise Malformed(f"{arena.show(state)} may lead to {arena.show(outcome.state)}, which is not listed")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from polvet.check.arena import Arena, avoiding_nothing, find_arena
 from polvet.check.subjects import Subjects
 from polvet.errors import InputError
-from polvet.model.semantics import Move, Semantics, State
+from polvet.model.semantics import Move, State
 from polvet.records.state_json import Malformed
 
 if TYPE_CHECKING:
@@ -93,10 +93,7 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
         except InputError as error:
             raise Malformed(str(error)) from None
         about += _without([v.name for v in arena.task.network.variables if v.name not in kept])
-    semantics = Semantics(fitted.task.network)
-    fail, goal = semantics.compile(fitted.task.fail), semantics.compile(fitted.task.goal)
-    part = replace(arena, task=fitted.task, semantics=semantics, is_fail=fail, is_goal=goal, about=about)
-    return Followed(part, fitted)
+    return Followed(replace(Arena.of(fitted.task, about, arena.budget), region=arena.region), fitted)
 
 
 def find_policy(task: Task, certificate: Mapping[str, Any], subjects: Subjects) -> Fitted:

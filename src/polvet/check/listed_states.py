@@ -6,7 +6,7 @@ that are not total, two assignments at once, computed indices, probabilities tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -33,6 +33,7 @@ from polvet.records.state_json import Malformed
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
 LARGEST_WORD = 2**63
 """Of a state's key: a larger number is written in several words."""
 TOTAL = frozenset(("¬", "abs", "+", "-", "*", "min", "max", "∧", "∨", "⇒", "=", "≠", "<", "≤", ">", "≥"))
@@ -54,11 +55,18 @@ class ListedStates:
         self.upper = np.array([int(high or 0) for _, high in ends], dtype=np.int64)
         self.words = _words([int(high or 0) - int(low or 0) + 1 for low, high in ends])
         self.place = {variable.name: k for k, variable in enumerate(self.variables)}
-        self.columns = [column.astype(np.int64) for column in columns]
+        self.columns = [np.asarray(column) for column in columns]
         for k, column in enumerate(self.columns):
             if len(column) and not (self.lower[k] <= column.min() and column.max() <= self.upper[k]):
                 raise Malformed(f"'{self.variables[k].name}' leaves its bounds in a listed state")
-        keys = self._keys(self.columns)
+        self.weights = [(word, np.uint64(weight)) for _, word, weight in sorted(_weights(self.words))]
+        """Of each variable: the word of the key that it is part of, and by how much it counts there."""
+        self.numbers = self._numbers(self.columns)
+        """The words of each state's key."""
+        self._stages: list[tuple[Words, Words]] = []
+        keys = self.numbers[0]
+        for number in self.numbers[1:]:
+            keys = self._joined(keys, number)
         self.is_sorted = bool((keys[1:] > keys[:-1]).all())
         self.order = np.arange(len(keys)) if self.is_sorted else np.argsort(keys, kind="stable")
         self.keys = keys[self.order]
@@ -68,24 +76,43 @@ class ListedStates:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def _joined(self, keys: Words, more: Words) -> Words:
+        """Return one number for each pair, in the order of pairs: the ranks of both among those that are listed.
+
+        SOUND: ranks are below 2^32, since so many states are never listed; two pairs have one number only if they are equal.
+        """
+        (first, one), (second, other) = np.unique(keys, return_inverse=True), np.unique(more, return_inverse=True)
+        self._stages.append((first, second))
+        return one.astype(np.uint64) * np.uint64(len(second)) + other.astype(np.uint64)
+
     def find(self, rows: Ints) -> Ints:
         """Return where each state (between the bounds) is listed; -1: nowhere."""
-        if not len(self.keys):
-            return np.full(len(rows), -1, dtype=np.int64)
-        keys = self._keys(list(rows.T))
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[at] == keys, self.order[at], -1)
+        return self.find_numbers(self._numbers(list(rows.T)))
 
-    def _keys(self, columns: Sequence[Ints]) -> npt.NDArray[Any]:
-        """Return one key per state, in the order of states: a number, or the bytes of several, the greatest digits first."""
-        keys = np.zeros((len(columns[0]), len(self.words)), dtype=">u8")
-        for k, word in enumerate(self.words):
-            number = np.zeros(len(keys), dtype=np.uint64)
-            for place, weight in word:
-                number += (columns[place] - self.lower[place]).astype(np.uint64) * np.uint64(weight)
-            keys[:, k] = number
-        # SOUND: bytes of equal length are compared from the left, which is the order of numbers with the greatest byte first.
-        return keys[:, 0].astype(np.uint64) if len(self.words) == 1 else keys.view(f"S{8 * len(self.words)}")[:, 0]
+    def find_numbers(self, numbers: Sequence[Words]) -> Ints:
+        """Return where the states with these keys are listed; -1: nowhere."""
+        if not len(self.keys):
+            return np.full(len(numbers[0]), -1, dtype=np.int64)
+        keys, there = numbers[0], np.ones(len(numbers[0]), dtype=np.bool_)
+        for number, (first, second) in zip(numbers[1:], self._stages, strict=True):
+            (one, known), (other, known_too) = _ranks(first, keys), _ranks(second, number)
+            keys = one.astype(np.uint64) * np.uint64(len(second)) + other.astype(np.uint64)
+            there &= known & known_too
+        at, known = _ranks(self.keys, keys)
+        return np.where(there & known, self.order[at], -1)
+
+    def _numbers(self, columns: Sequence[npt.NDArray[Any]]) -> list[Words]:
+        """Return the words of each state's key, the first one with the greatest digits."""
+        numbers = [np.zeros(len(columns[0]), dtype=np.uint64) for _ in self.words]
+        for column, lower, (word, weight) in zip(columns, self.lower, self.weights, strict=True):
+            numbers[word] += (column - lower).astype(np.uint64) * weight
+        return numbers
+
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """Return the least and the greatest value of each variable in the listed states."""
+        if not len(self):
+            return {name: (int(self.lower[k]), int(self.upper[k])) for name, k in self.place.items()}
+        return {name: (int(self.columns[k].min()), int(self.columns[k].max())) for name, k in self.place.items()}
 
     def state(self, place: int) -> State:
         """Return the state listed there."""
@@ -93,6 +120,18 @@ class ListedStates:
             bool(column[place]) if variable.kind is Kind.BOOL else int(column[place])
             for variable, column in zip(self.variables, self.columns, strict=True)
         )
+
+
+def _weights(words: Sequence[Sequence[tuple[int, int]]]) -> Iterator[tuple[int, int, int]]:
+    for number, word in enumerate(words):
+        for place, weight in word:
+            yield place, number, weight
+
+
+def _ranks(known: Words, keys: Words) -> tuple[Ints, Bools]:
+    """Return the place of each key among the sorted ones, and whether it is there."""
+    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    return at, known[at] == keys
 
 
 def _words(sizes: Sequence[int]) -> list[list[tuple[int, int]]]:

@@ -1,7 +1,7 @@
 """Checking `reachable-set`: a set of states with all starts, closed under the policy, without `fail`.
 
 The certificate gives `count` and (up to a few million) `states`, packed; `avoids` may add "stuck" and "deadlock" to what must not
-happen. With `states`, one pass over them shows that the set is closed (`evidence.bulk` makes it fast where a model is plain).
+happen. With `states`, one pass over them shows that the set is closed (`check.bulk` makes it fast where a model is plain).
 Without, the claim is explored again, here, in the slow interpreter, and must come to the same count: honest, independent, and slow.
 """
 
@@ -52,14 +52,14 @@ def check_closed_set(followed: Followed, certificate: Mapping[str, Any], who: st
 def _check_listed(followed: Followed, item: Any, count: int, avoids: list[str]) -> None:
     """Raise Malformed unless the packed states are closed; many of them in bulk, where the model allows it."""
     variables = followed.arena.task.network.variables
-    if count > FEW and not avoids:
+    if count > FEW:
         try:
             bulk = Bulk(followed, unpack_arrays(variables, item, count))
         except Unreadable:
             pass  # state by state, then
         else:
             bulk.check_starts()
-            for state, following in successors(followed, bulk.doubtful_states(), avoids):
+            for state, following in successors(followed, bulk.doubtful_states(avoids), avoids):
                 if not bulk.listed(np.array([following], dtype=np.int64))[0]:
                     shown = followed.arena.show
                     raise Malformed(f"{shown(state)} may lead to {shown(following)}, which is not listed")

@@ -110,6 +110,7 @@ def _goal_lines(campaign: Ending) -> list[str]:
     beside += [] if useful.possible is None else [f"best possible for a safe policy {useful.possible:.2f}"]
     says = f"{_around(useful.first, useful.first_interval)} -> {_around(useful.last, useful.last_interval)}"
     lines = [f"%Goal       {says}{''.join(f'; {one}' for one in beside)}"]
+    lines += [] if useful.longer is None else [f"steps       {useful.longer}"]
     return lines if useful.warning() is None else [*lines, f"WARNING     {useful.warning()}"]
 
 
@@ -125,6 +126,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     if (repair := row.repair) is not None:
         trees = f", {repair.trees_added} trees" if repair.trees_added else ""
         repaired = f"{repair.method}: {repair.faults_fixed} fixed, change {repair.objective:.3g}{trees}"
+        repaired = repaired if repair.refused is None else "none"
     elif (fence := row.fence) is not None:
         repaired = f"fence: {fence.exits or 0:,} exits forbidden"
     if (one := row.evaluation) is not None:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from polvet.front.results import Description
 
 
+SHOWN = 20
+
+
 def info(world: Posed, answering: Plainly) -> int:
     """Say what is in a model or in a policy's file. Example: `polvet info car.jani`.
 
@@ -52,7 +55,7 @@ def _of_model(description: Description) -> list[str]:
     lines += [
         f"state       {len(variables)} scalars ({', '.join(f'{n} {kind}' for kind, n in kinds.items())}), "
         f"{figures['bits_per_state']} bits in {words} word{'s' if words > 1 else ''}",
-        f"labels      {', '.join(figures['labels']) or 'none: every move is silent'}",
+        f"labels      {_counted(figures['labels']) or 'none: every move is silent'}",
     ]
     for role in ("start", "fail", "goal"):
         shown = figures[role]
@@ -69,5 +72,9 @@ def _of_policy(policy: Description) -> list[str]:
     ]
 
 
+def _counted(names: Sequence[str]) -> str:
+    return _listed(names) + (f" ({len(names):,} in all; --json lists them)" if len(names) > SHOWN else "")
+
+
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")

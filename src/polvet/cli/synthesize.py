@@ -38,7 +38,6 @@ def synthesize(
     limits: SearchLimits,
     answering: Answering,
     wish: Wish,
-    memory: Annotated[int, Option("--memory", min=1, help="The most memory states a policy may have.")] = 1,
     output: Annotated[Path | None, Option("--output", "-o", help="Write the policy here, as rules/1.")] = None,
     certificate: Annotated[Path | None, Option("--certificate", help="Write the certificate here.")] = None,
 ) -> int:
@@ -46,22 +45,21 @@ def synthesize(
 
     With --goal, choose rules of a sketch, or edges of a plan, that do: `polvet synthesize rules.txt --goal "n = 0" -o sketch.txt`.
 
-    solved (0): the policy and a ranking of it, which the checker has accepted. impossible (10): there is none with so much memory.
+    solved (0): the policy and a ranking of it, which the checker has accepted. impossible (10): there is none, with memory or without.
     unknown (20): a limit was reached.
     """
     from polvet.front.synthesizing import Solved
     from polvet.front.synthesizing import synthesize as search
 
     with answering.watch("synthesize", "looking for a policy", limits) as within:
-        result = search(problem, memory=memory, output=output, certificate=certificate, **asdict(wish), **within)
+        result = search(problem, output=output, certificate=certificate, **asdict(wish), **within)
     lines = [f"  {problem}: {', '.join(f'{name} {value}' for name, value in result.figures.items())}"]
     if isinstance(result, Solved):
         for rule in result.policy.get("rules", []):
             if isinstance(rule, str):
                 lines.append(f"  {rule}")
                 continue
-            before, after = (f"[{rule[key]}] " if key in rule else "" for key in ("memory", "next"))
-            lines.append(f"  {before}{rule['when']} -> {after}{rule['action']}")
+            lines.append(f"  {rule['when']} -> {rule['action']}")
         lines += [f"  {edge['id']}: {edge['from']} -> {edge['to']}" for edge in result.policy.get("edges", [])]
         lines += [] if result.policy_file is None else [f"  policy: {result.policy_file}"]
         kind = (result.certificate or {}).get("kind")

@@ -121,11 +121,10 @@ def _further(plan: FiniteMemoryPolicy, more: Any, word: str, method: str) -> lis
     lines = []
     if "dead_ends" in more:
         lines.append(f"  dead ends outside the goal: {', '.join(more['dead_ends']) or 'none'}")
-    if "halting" in more:
-        lines += [
-            f"  {one}"
-            for one in ("where executions can stop:", *(f"  {case}" for case in more["halting"] or ["nowhere"]))
-        ]
+    if "halting_reason" in more:
+        lines.append(f"  where executions can stop: not found, {more['halting_reason']}")
+    elif "halting" in more:
+        lines += ["  where executions can stop:", *(f"    {case}" for case in more["halting"] or ["nowhere"])]
     if "why" in more:
         lines += _why_lines(plan, more["why"], stopped=word == "unknown", method=method)
     if "longest_run" in more:

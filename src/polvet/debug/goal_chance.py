@@ -27,7 +27,7 @@ CHAIN_WORK = 500_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chances:
-    """Bounds on a probability for each of some start states."""
+    """Bounds on a probability, or on an expected number of steps, for each of some start states."""
 
     lowers: Float64s
     uppers: Float64s

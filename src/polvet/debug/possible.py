@@ -3,7 +3,8 @@
 A safe policy never takes an action with an unsafe outcome. What is left of the world is an MDP (`SafeWorld`): its states are
 the safe ones, its choices their safe labels; in a step one operator is drawn uniformly among those of the label and the
 silent ones, as simulated runs do (`policy/runs.py`). `best` is its maximal reachability of the goal, however long it takes;
-`plan` lets a policy choose anew only where its own choice is not safe, and names the actions that then reach the goal best.
+`soonest` the least expected number of steps where the goal can be reached surely; `plan` lets a policy choose anew only where
+its own choice is not safe, and names the actions that then reach the goal best.
 Source   maximal reachability: Baier & Katoen, Principles of Model Checking, section 10.6; see `mdp/solve.py`
 Differs  safe states come from the decider (`safety/decide.py`); operators that share a step stand behind states of their own,
          so that no probability is rounded twice
@@ -96,6 +97,15 @@ class SafeWorld:
         value = self._solved(np.ones(len(self.steps.state), dtype=np.bool_), self.places, budget)[0]
         return Chances(value.lowers[self.places], value.uppers[self.places])
 
+    def soonest(self, *, budget: Budget = UNLIMITED) -> Chances | None:
+        """Return bounds on the least expected steps from each start by safe steps that reach the goal surely; None where one cannot."""
+        safe = np.flatnonzero(self.steps.safe)
+        sure = self._sure(safe, self.places)
+        if not (self.safe[self.places] & sure[self.places]).all():
+            return None
+        value, _ = self._quickest(safe, sure, self.places, budget)
+        return Chances(value.lowers[self.places], value.uppers[self.places])
+
     def worths(self, *, budget: Budget = UNLIMITED) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the greatest probability of the goal from each state by safe steps, and after each step, both from above."""
         every = np.arange(len(self.space))  # so that no state counts as not reached
@@ -141,22 +151,34 @@ class SafeWorld:
         """Return for each state the step that reaches the goal best, the soonest where it is reached surely; -1: none does."""
         value, kept = self._solved(allowed, starts, budget)
         taken = self._scheduled(value, kept, value.lowers[: len(self.space)] > 0)
-        mdp, goal = self._mdp(kept, starts), self.goal
-        sure = find_probability_one(mdp, np.concatenate([goal, np.zeros(mdp.states - len(goal), dtype=np.bool_)]))
-        sure = sure[: len(goal)]
+        sure = self._sure(kept, starts)
         begins = starts[sure[starts]]
         if not len(begins):
             return taken
-        # Where the goal can be reached surely, only steps that keep it sure are left to choose the shortest runs from.
-        kept = kept[sure[self.steps.state[kept]] & self._all_in(sure, self.steps.start, self.steps.operator)[kept]]
-        mdp = self._mdp(kept, begins)
-        cost = np.zeros(mdp.choices)
-        cost[: len(kept)] = 1.0
-        ends = np.concatenate([goal, np.zeros(mdp.states - len(goal), dtype=np.bool_)])
-        soonest = solve(replace(mdp, rewards={"steps": cost}), Reward("steps", ends, minimise=True), budget=budget)
-        budget.check()
-        shortest = self._scheduled(soonest, kept, np.isfinite(soonest.uppers[: len(goal)]) & sure)
+        soonest, left = self._quickest(kept, sure, begins, budget)
+        shortest = self._scheduled(soonest, left, np.isfinite(soonest.uppers[: len(self.space)]) & sure)
         return np.where(shortest >= 0, shortest, taken)
+
+    def _sure(self, kept: Numbers, starts: Numbers) -> Mask:
+        """Return from which states some of the kept steps reach the goal with probability 1."""
+        mdp = self._mdp(kept, starts)
+        return find_probability_one(mdp, self._padded(self.goal, mdp))[: len(self.space)]
+
+    def _quickest(self, kept: Numbers, sure: Mask, starts: Numbers, budget: Budget) -> tuple[Value, Numbers]:
+        """Return the least expected steps from sure starts, and the steps to choose from: of the kept ones, those that keep it sure."""
+        left = kept[sure[self.steps.state[kept]] & self._all_in(sure, self.steps.start, self.steps.operator)[kept]]
+        mdp = self._mdp(left, starts)
+        cost = np.zeros(mdp.choices)
+        cost[: len(left)] = 1.0
+        ends = self._padded(self.goal, mdp)
+        value = solve(replace(mdp, rewards={"steps": cost}), Reward("steps", ends, minimise=True), budget=budget)
+        budget.check()
+        return value, left
+
+    @staticmethod
+    def _padded(states: Mask, mdp: SparseMdp) -> Mask:
+        """Return the states as those of the MDP, which has others behind shared steps."""
+        return np.concatenate([states, np.zeros(mdp.states - len(states), dtype=np.bool_)])
 
     def _scheduled(self, value: Value, kept: Numbers, where: Mask) -> Numbers:
         """Return the number of the step that the scheduler takes in each state; -1 where it takes none, and elsewhere."""
@@ -177,8 +199,7 @@ class SafeWorld:
         """Return the maximal reachability where only these steps are allowed, and the numbers of the steps that are choices."""
         kept = np.flatnonzero(allowed & self.steps.safe)
         mdp = self._mdp(kept, starts)
-        goal = np.concatenate([self.goal, np.zeros(mdp.states - len(self.space), dtype=np.bool_)])
-        value = solve(mdp, Reach(goal), relative_gap=gap, budget=budget)
+        value = solve(mdp, Reach(self._padded(self.goal, mdp)), relative_gap=gap, budget=budget)
         budget.check()  # a solver that was cut short leaves values that depend on the clock
         return value, kept
 

@@ -13,11 +13,12 @@ from polvet.budget import stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Figures, Json
 from polvet.front.limits import Work
-from polvet.front.result import Result, Verdict, why, write_certificate
+from polvet.front.result import Result, why, write_certificate
 from polvet.front.results import Safe, Unknown, Unsafe
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
     from polvet.verify.won_projection import WonProjection
@@ -101,7 +102,6 @@ def decide_states(task: Task, question: Question, work: Work) -> Safe | Unsafe |
     """Return whether some policy surely avoids `fail` from each state; about one state alone with a certificate."""
     from polvet.safety import Decider, prove
     from polvet.safety.confirmed import confirm_answers
-    from polvet.safety.decide import Verdict as StateVerdict
 
     decided, decisions = decide_unproved(task, question, work)
     won = _won(task, work) if question.sharpen else None
@@ -112,7 +112,7 @@ def decide_states(task: Task, question: Question, work: Work) -> Safe | Unsafe |
     claims = {
         word: (
             [state for state, one in zip(question.states, decided, strict=True) if one.verdict.value == word],
-            partial(prove, prover, verdict=StateVerdict(word), budget=work.budget),
+            partial(prove, prover, verdict=Verdict(word), budget=work.budget),
         )
         for word in ("safe", "unsafe")
     }

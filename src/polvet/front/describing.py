@@ -11,6 +11,7 @@ from polvet.errors import InputError
 from polvet.files import Json
 from polvet.front.arguments import path as path_of
 from polvet.front.results import Description
+from polvet.model.atoms import with_named_values
 from polvet.model.automata import Model
 from polvet.model.infix import dump_expression
 from polvet.model.task import Task
@@ -68,7 +69,9 @@ def _of_task(task: Task) -> Json:
     network = task.network
     _, words = lay_out(network.variables)
     conditions = {
-        role: "the model's initial states" if one is None else dump_expression(one)
+        role: "the model's initial states"
+        if one is None
+        else dump_expression(with_named_values(one, network.variables))
         for role, one in (("start", task.start), ("fail", task.fail), ("goal", task.goal))
     }
     return {

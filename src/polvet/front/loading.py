@@ -94,9 +94,19 @@ def from_gym(
     compared with. See docs/python.md.
     """
     from polvet.front.limits import budget_of
-    from polvet.worlds.gym import Visiting, make_env, read_env, task_of_world
+    from polvet.worlds.gym import Visiting, make_env, read_address, read_env, task_of_world
 
-    environment = make_env(env, make) if isinstance(env, str) else env
+    for role, given in (("fail", fail), ("goal", goal)):
+        if not (given is None or isinstance(given, str) or callable(given)):
+            what = f"{given!r} is neither a condition nor a function."
+            raise InputError(what, Where(role), "Write 'row == 3', or a function of (state, reward, terminated, info).")
+    if isinstance(env, type):
+        raise InputError(f"{env.__name__} is a class.", Where("env"), f"Give an environment of it: {env.__name__}().")
+    if isinstance(env, str):
+        name, arguments = read_address(env)
+        environment = make_env(name, {**arguments, **make})
+    else:
+        environment = env
     if not hasattr(environment, "unwrapped"):
         raise InputError(
             f"a {type(env).__name__} is no environment.", Where("env"), "Give an id or gymnasium.make(...)."
@@ -346,7 +356,14 @@ def _written(
     (folder / f"model{suffix}").write_text(text, encoding="utf-8")
     task = folder / "task.toml"
     task.write_text(_toml(f"model{suffix}", conditions, PolicyReading(inputs=inputs), {}), encoding="utf-8")
-    return load_task(task, options)
+    try:
+        return load_task(task, options)
+    except InputError as error:
+        if isinstance(error.where, Where) and error.where.file == str(task) and error.where.path:
+            raise InputError(
+                error.what, ".".join(map(str, error.where.path)), error.hint
+            ) from None  # nobody knows that file
+        raise
 
 
 def _toml(model: str, texts: Mapping[str, str], reading: Any, constants: Mapping[str, Any]) -> str:

@@ -13,9 +13,10 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Json
 from polvet.front import arguments
 from polvet.front.limits import Chance, Work
-from polvet.front.result import Result, Verdict, write_certificate
+from polvet.front.result import Result, write_certificate
 from polvet.front.result import why as why_of
 from polvet.front.results import Unknown
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
     from polvet.policy.finite_memory import FiniteMemoryPolicy
@@ -180,8 +181,12 @@ def terminates(
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
     if halting:
         beside = () if read.features is None else contradictions(read.features, whole.control_states)
-        cases = tuple(Case(frozenset({state}), (atom,)) for state, atom in beside)
-        more["halting"] = halting_set(shown, Region("", cases), work.budget)
+        cases = Region("", tuple(Case(frozenset({state}), (atom,)) for state, atom in beside))
+        try:
+            before = None if start_text is None else shown.initial[0]
+            more["halting"] = halting_set(shown, cases, work.budget, before=before)
+        except LimitReached as limit:
+            more |= {"halting": None, "halting_reason": str(limit)}
     more |= _further(read, shown, work, why=why, bound=bound)
     result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
         figures=figures,

@@ -16,7 +16,8 @@ from polvet.files import Figures
 from polvet.front import arguments
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
-from polvet.front.result import Result, Verdict, why, write_certificate
+from polvet.front.result import Result, why, write_certificate
+from polvet.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -33,7 +34,7 @@ class Solved(Result):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Unsolvable(Result):
-    """No policy with as many memory states as were allowed surely ends in the goal: all of them were ruled out."""
+    """No policy surely ends in the goal, with memory or without; or no choice among the candidates."""
 
     verdict: ClassVar[Verdict] = Verdict.IMPOSSIBLE
 
@@ -44,16 +45,15 @@ def synthesize(
     policy: str | os.PathLike[str] | None = None,
     goal: str | None = None,
     start: str | None = None,
-    memory: int = 1,
     output: str | os.PathLike[str] | None = None,
     certificate: str | os.PathLike[str] | None = None,
     **limits: Any,
 ) -> Solved | Unsolvable | Undecided:
     """Return a policy of a `.qnp` problem that surely ends in the goal, with its ranking, or that there is none.
 
-    `policy` are rules that are to be followed wherever they are open: a partial plan. Policies without memory are tried first, then
-    with up to `memory` memory states. `output` names a file for the policy, `certificate` one for the ranking. With a `goal` the problem
-    is a sketch or a plan, and some of its rules or edges are chosen; those of `policy` stay, and only executions from `start` count.
+    `policy` are rules that are to be followed wherever they are open: a partial plan. `output` names a file for the policy, `certificate`
+    one for the ranking. With a `goal` the problem is a sketch or a plan, and some of its rules or edges are chosen; those of `policy`
+    stay, and only executions from `start` count.
     """
     from polvet.files import read_text, write_whole
     from polvet.front.selecting import Wish, select
@@ -67,7 +67,6 @@ def synthesize(
     from polvet.termination.verdicts import Terminating
 
     work, file = Work.begin(limits, Chance), arguments.path(problem, "problem")
-    memory = arguments.count(memory, "memory")
     if goal is not None:
         wish = Wish(file, None if policy is None else Path(policy), goal, start)
         places = [None if one is None else Path(one) for one in (output, certificate)]
@@ -82,28 +81,20 @@ def synthesize(
         raise InputError(
             "the rules of a partial plan have no memory.", Where(str(policy)), "Remove 'memory' and 'next'."
         )
-    figures: Figures = {"control_states": 0, "memory": 0, "proposals": 0, "tested": 0, "cores": 0}
+    figures: Figures = {}
     with memory_limited(work.budget.megabytes), TemporaryDirectory() as folder:
         try:
-            for states in range(1, memory + 1):
-                work.tell(f"looking for a policy with {states} memory states" if states > 1 else "looking for a policy")
-                arena = build_arena(known, states, fixed, work.budget)
-                answer = search(arena, work.budget)
-                figures = {
-                    "control_states": len(arena.nodes),
-                    "memory": states,
-                    "proposals": figures["proposals"] + answer.proposals,
-                    "tested": figures["tested"] + answer.tested,
-                    "cores": figures["cores"] + answer.cores,
-                }
-                if answer.chosen is not None:
-                    break
+            work.tell("looking for a policy")
+            arena = build_arena(known, fixed, work.budget)
+            figures["control_states"] = len(arena.nodes)
+            answer = search(arena, work.budget)
         except LimitReached as limit:
             return Undecided(**why(limit), figures=figures, method="search", **work.account())
+        figures["won"] = answer.won
         if answer.chosen is None:
-            reason = f"no policy {'without memory' if memory == 1 else f'with up to {memory} memory states'} surely ends in the goal"
+            reason = "no policy surely ends in the goal, with memory or without"
             return Unsolvable(reason=reason, figures=figures, confirmation=NO_KIND, **work.account())
-        figures["rules"] = len((document := policy_document(known, arena, answer.chosen, states))["rules"])
+        figures["rules"] = len((document := policy_document(known, arena, answer.chosen))["rules"])
         text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
         place = Path(folder) / "policy.json" if output is None else Path(output)
         write_whole(place, text)

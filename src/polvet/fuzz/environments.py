@@ -20,10 +20,10 @@ import numpy as np
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.fuzz.anytime import Share
-from polvet.worlds.clonable import Clonable, Restore, Snapshot
+from polvet.worlds.clonable import Clonable, Info, Restore, Snapshot
 
 Observation = Any
-Failing = Callable[[Observation, dict[str, Any]], bool]
+Failing = Callable[[Observation, Info], bool]
 Choosing = Callable[[Observation], int]
 LEVEL = "statistical"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from polvet.errors import InputError, Where, suggest
 from polvet.model.arithmetic import Value
+from polvet.model.expressions import Binary, Expression, IntLiteral, Name, rebuild
 from polvet.model.network import Kind, Variable
 
 METADATA = ("states", "atoms")
@@ -34,6 +35,22 @@ def _shown(variables: Sequence[Variable], state: Sequence[Value]) -> Iterator[st
                 yield in_pddl(variable.name)
         elif not variable.is_location:
             yield f"(= {in_pddl(variable.name)} {value})"
+
+
+def with_named_values(expression: Expression, variables: Sequence[Variable]) -> Expression:
+    """Return the expression with the name of an atom where a group's variable is compared with its number."""
+    named = {variable.name: variable.values for variable in variables if variable.values is not None}
+
+    def shown(part: Expression) -> Expression:
+        match part:
+            case Binary("=", Name(name), IntLiteral(number)) if (
+                name in named and 0 <= number < len(named[name]) and named[name][number] != NONE
+            ):
+                return Name(named[name][number])
+            case _:
+                return rebuild(part, shown)
+
+    return shown(expression) if named else expression
 
 
 def in_pddl(name: str) -> str:

@@ -9,7 +9,7 @@ fluent `(fuel truck)`              the bounded integer `fuel(truck)`; a cost is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from polvet.errors import Where
@@ -30,7 +30,7 @@ from polvet.model.infix import chained_operands
 from polvet.model.types import BOOL, REAL, IntType
 from polvet.pddl import syntax
 from polvet.pddl.bounds import Bounds
-from polvet.pddl.ground import Grounding, Outcome, folded, literals
+from polvet.pddl.ground import Grounding, Outcome, Truth, add, folded, literals
 from polvet.pddl.groups import Group
 from polvet.pddl.syntax import And, Arithmetic, Atom, Case, Compare, Condition, Fluent, Not, Number, Or
 
@@ -103,27 +103,35 @@ class Encoding:
             case Case(condition, then, otherwise):
                 return Conditional(self.expression(condition), self.number(then), self.number(otherwise))
 
-    def guard(self, condition: Condition) -> tuple[Condition, dict[Atom, bool]]:
-        """Return the guard without what groups say already, and all atoms whose value it tells."""
+    def guard(self, condition: Condition) -> tuple[Condition, Truth]:
+        """Return the guard without what groups say already, and the value of each atom that it tells."""
         told = dict(literals(condition))
-        true = [atom for atom, value in told.items() if value and atom in self.group_of]
-        implied = {other: False for atom in true for other in self.group_of[atom].atoms if other != atom}
-        return folded(condition, implied.get), {**told, **implied}
+        true = {self.group_of[atom].name: atom for atom, value in told.items() if value and atom in self.group_of}
+
+        def implied(atom: Atom) -> bool | None:
+            """Tell that the atom is false, where another one of its group is true."""
+            group = self.group_of.get(atom)
+            return False if group is not None and true.get(group.name, atom) != atom else None
+
+        def known(atom: Atom) -> bool | None:
+            value = told.get(atom)
+            return implied(atom) if value is None else value
+
+        return folded(condition, implied) if true else condition, known
 
     def outcomes(
-        self, outcomes: Sequence[Outcome], known: Mapping[Atom, bool]
+        self, outcomes: Sequence[Outcome], known: Truth
     ) -> list[tuple[Fraction, tuple[tuple[str, Expression], ...]]]:
         """Return the assignments of each outcome where these atoms are known, with its probability; equal ones are one."""
         found: dict[tuple[tuple[str, Expression], ...], Fraction] = {}
         for outcome in outcomes:
-            made = tuple(self._assignments(outcome, known))
-            found[made] = found.get(made, Fraction(0)) + outcome.probability
+            add(found, tuple(self._assignments(outcome, known)), outcome.probability)
         return [(probability, assignments) for assignments, probability in found.items()]
 
-    def _assignments(self, outcome: Outcome, known: Mapping[Atom, bool]) -> Iterator[tuple[str, Expression]]:
+    def _assignments(self, outcome: Outcome, known: Truth) -> Iterator[tuple[str, Expression]]:
         changed: dict[str, list[tuple[Atom, Condition]]] = {}
         for atom, after in outcome.values:
-            value = folded(after, known.get)
+            value = folded(after, known)
             group = self.group_of.get(atom)
             if group is not None:
                 changed.setdefault(group.name, []).append((atom, value))
@@ -139,7 +147,7 @@ class Encoding:
                 told = told.right  # nothing but additions: (+ fluent sum)
             yield str(fluent), self.number(told)
 
-    def _value(self, group: Group, values: list[tuple[Atom, Condition]], known: Mapping[Atom, bool]) -> Expression:
+    def _value(self, group: Group, values: list[tuple[Atom, Condition]], known: Truth) -> Expression:
         """The variable of the group afterwards: the number of the one atom that is true, the same where it is none of these."""
         for atom, after in values:
             if after == syntax.TRUE:
@@ -147,11 +155,11 @@ class Encoding:
         options = [
             (self.expression(after), IntLiteral(self.value[atom])) for atom, after in values if after != syntax.FALSE
         ]
-        named = [atom for atom, _ in values if known.get(atom) is not False]  # those that may have been true before
+        named = [atom for atom, _ in values if known(atom) is not False]  # those that may have been true before
         # SOUND: where one of an exact group's was true, one of the options holds: the last one where no other does.
         none: Expression = options.pop()[1] if group.exact and options else IntLiteral(0)
         otherwise: Expression = Name(group.name)
-        if any(known.get(atom) for atom in named):
+        if any(known(atom) for atom in named):
             otherwise = none
         elif named:
             otherwise = Conditional(disjunction(*(self.expression(atom) for atom in named)), none, otherwise)
@@ -160,11 +168,11 @@ class Encoding:
         return otherwise
 
 
-def _folded_cases(number: Number, known: Mapping[Atom, bool]) -> Number:
+def _folded_cases(number: Number, known: Truth) -> Number:
     """Return the number with the conditions of its cases folded where these atoms are known."""
     match number:
         case Case(condition, then, otherwise):
-            held = folded(condition, known.get)
+            held = folded(condition, known)
             if held in (syntax.TRUE, syntax.FALSE):
                 return _folded_cases(then if held == syntax.TRUE else otherwise, known)
             return Case(held, _folded_cases(then, known), _folded_cases(otherwise, known))

@@ -78,9 +78,15 @@ class Join:
             if not self._may_hold(test, wanted, values):
                 return
         free = [name for name in query.domains if name not in values]
-        open_atoms = [atom for atom in query.atoms if any(self._is_open(term, values) for term in atom.terms)]
-        if any(_ground(atom, values) not in self.facts for atom in query.atoms if atom not in open_atoms):
-            return
+        open_atoms = []
+        for atom in query.atoms:
+            for term in atom.terms:
+                if term[0] == "?" and term not in values:
+                    open_atoms.append(atom)
+                    break
+            else:
+                if _ground(atom, values) not in self.facts:
+                    return
         if open_atoms:
             yield from self._by_atom(query, open_atoms, values)
         elif free:
@@ -111,7 +117,7 @@ class Join:
         """Return the values extended so that the atom is the row; None where an object or its type does not fit."""
         extended = dict(values)
         for term, value in zip(atom.terms, row, strict=True):
-            if term.startswith("?"):
+            if term[0] == "?":
                 if term not in extended:
                     if value not in self.members(query.domains[term]):
                         return None
@@ -141,8 +147,8 @@ class Join:
 
     @staticmethod
     def _is_open(term: str, values: Values) -> bool:
-        return term.startswith("?") and term not in values
+        return term[0] == "?" and term not in values
 
 
 def _ground(atom: Atom, values: Values) -> Atom:
-    return Atom(atom.predicate, tuple(values.get(term, term) for term in atom.terms))
+    return Atom(atom.predicate, tuple([values.get(term, term) for term in atom.terms]))

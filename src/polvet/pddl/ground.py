@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
+from typing import TypeVar
 
 from polvet.errors import InputError, Where
 from polvet.pddl.facts import Values
@@ -47,13 +48,14 @@ from polvet.pddl.syntax import (
     Together,
     Variable,
     When,
-    changes,
     negated,
     normal,
     shifts,
 )
 
 MAX_OUTCOMES = 4096
+ONE = Fraction(1)
+Key = TypeVar("Key")
 Truth = Callable[[Atom], bool | None]
 """The value of a ground atom in every state, or None where it may change."""
 Way = frozenset[tuple[Condition, Change | Shift]]
@@ -98,14 +100,17 @@ class Grounding:
 def ground(domain: Domain, problem: Problem) -> Grounding:
     """Return the ground problem."""
     reach = Reach(domain, problem)
-    actions = [
-        _instance(action, row, reach) for number, action in enumerate(domain.actions) for row in reach.rows_of(number)
+    schemas = [
+        replace(one, precondition=normal(one.precondition), effect=_normal_effect(one.effect)) for one in domain.actions
     ]
+    actions = []
+    for place, schema in enumerate(schemas):
+        numeric = any(True for _ in shifts(schema.effect))
+        actions += [_instance(schema, row, reach, numeric) for row in reach.rows_of(place)]
+    before: tuple[set[Atom], set[Fluent]] | None = None
     while True:
-        added = {change.atom for action in actions for change in changes(action.effect) if change.value}
-        deleted = {change.atom for action in actions for change in changes(action.effect) if not change.value}
+        added, deleted, moving = _touched(actions)
         changing = {atom for atom in added if atom not in problem.init} | (deleted & problem.init)
-        moving = {shift.fluent: shift for action in actions for shift in shifts(action.effect)}
 
         def truth(atom: Atom, changing: set[Atom] = changing) -> bool | None:
             return None if atom in changing else atom in problem.init
@@ -115,10 +120,12 @@ def ground(domain: Domain, problem: Problem) -> Grounding:
                 raise Undefined(fluent)
             return None if fluent in moving else problem.numbers[fluent]
 
-        kept = [folded_one for action in actions if (folded_one := _folded_action(action, truth, number)) is not None]
-        if kept == actions:
-            break
-        actions = kept
+        if before == (changing, set(moving)):
+            break  # all is folded by what is known now
+        before = changing, set(moving)
+        actions = [
+            folded_one for action in actions if (folded_one := _folded_action(action, truth, number)) is not None
+        ]
     for fluent, shift in moving.items():
         if fluent not in problem.numbers:
             what = f"'{fluent}' is changed here, but has no value in :init."
@@ -128,13 +135,50 @@ def ground(domain: Domain, problem: Problem) -> Grounding:
     return Grounding(reach, tuple(sorted(changing, key=order)), tuple(actions), truth, fluents, number)
 
 
+def _touched(actions: Iterable[GroundAction]) -> tuple[set[Atom], set[Atom], dict[Fluent, Shift]]:
+    """Return the atoms that are added, those that are deleted, and the fluents that change, each with one of its changes."""
+    added: set[Atom] = set()
+    deleted: set[Atom] = set()
+    moving: dict[Fluent, Shift] = {}
+    for action in actions:
+        pending: list[Effect] = [action.effect]
+        while pending:
+            match pending.pop():
+                case Change(atom, value):
+                    (added if value else deleted).add(atom)
+                case Shift() as shift:
+                    moving[shift.fluent] = shift
+                case Together(parts):
+                    pending += reversed(parts)
+                case When(_, inner) | Every(_, inner):
+                    pending.append(inner)
+                case Choice(outcomes):
+                    pending += (inner for _, inner in reversed(outcomes))
+    return added, deleted, moving
+
+
+def _normal_effect(effect: Effect) -> Effect:
+    """Return the effect with normal conditions."""
+    match effect:
+        case Together(parts):
+            return Together(tuple(map(_normal_effect, parts)))
+        case When(condition, inner):
+            return When(normal(condition), _normal_effect(inner))
+        case Every(variables, inner):
+            return Every(variables, _normal_effect(inner))
+        case Choice(outcomes):
+            return Choice(tuple((chance, _normal_effect(inner)) for chance, inner in outcomes))
+        case _:
+            return effect
+
+
 def _folded_action(action: GroundAction, truth: Truth, number: Known) -> GroundAction | None:
     """Return the action without what never changes; None where it is never applicable."""
     guard = folded(action.guard, truth, number)
     if guard == FALSE:
         return None
     try:
-        return replace(action, guard=guard, effect=folded_effect(action.effect, truth, number))
+        return GroundAction(action.label, guard, folded_effect(action.effect, truth, number), action.where)
     except Undefined:
         return None
 
@@ -150,10 +194,12 @@ def _order(domain: Domain, problem: Problem) -> Callable[[Atom | Fluent], tuple[
     return place
 
 
-def _instance(action: Action, row: tuple[str, ...], reach: Reach) -> GroundAction:
+def _instance(action: Action, row: tuple[str, ...], reach: Reach, numeric: bool) -> GroundAction:
     values = dict(zip((one.name for one in action.parameters), row, strict=True))
-    guard = ground_condition(normal(action.precondition), values, reach)
-    effect = _numbered(_ground_effect(action.effect, values, reach), count())
+    guard = ground_condition(action.precondition, values, reach)
+    effect = _ground_effect(action.effect, values, reach)
+    if numeric:
+        effect = _numbered(effect, count())
     return GroundAction(str(Atom(action.name, row)), guard, effect, action.where)
 
 
@@ -161,10 +207,7 @@ def ground_condition(condition: Condition, values: Values, reach: Reach) -> Cond
     """Return the (normal) condition with values for its variables, and with quantifiers written out."""
     match condition:
         case Atom(predicate, terms):
-            atom = Atom(predicate, tuple(values.get(term, term) for term in terms))
-            if not reach.may_be_true(atom):
-                return FALSE
-            return atom if reach.may_be_false(atom) else TRUE
+            return reach.settled(predicate, tuple([values.get(term, term) for term in terms]))
         case Equal(left, right):
             return TRUE if values.get(left, left) == values.get(right, right) else FALSE
         case Compare(operator, one, other):
@@ -175,13 +218,20 @@ def ground_condition(condition: Condition, values: Values, reach: Reach) -> Cond
             return conjoined(ground_condition(part, values, reach) for part in parts)
         case Or(parts):
             return disjoined(ground_condition(part, values, reach) for part in parts)
-        case Exists(variables, body):
-            found = reach.bindings(variables, body, values)
-            return disjoined(ground_condition(body, one, reach) for one in found)
-        case ForAll(variables, body):
-            # SOUND: with other values the opposite of the body never holds, so the body always does.
-            found = reach.bindings(variables, negated(body), values)
-            return conjoined(ground_condition(body, one, reach) for one in found)
+        case Exists() | ForAll():
+            asked = condition, tuple([values.get(name) for name in reach.variables_in(condition)])
+            if asked not in reach.written_out:
+                reach.written_out[asked] = _written_out(condition, values, reach)
+            return reach.written_out[asked]
+
+
+def _written_out(condition: Exists | ForAll, values: Values, reach: Reach) -> Condition:
+    variables, body = condition.variables, condition.body
+    if isinstance(condition, Exists):
+        return disjoined(ground_condition(body, one, reach) for one in reach.bindings(variables, body, values))
+    # SOUND: with other values the opposite of the body never holds, so the body always does.
+    found = reach.bindings(variables, negated(body), values)
+    return conjoined(ground_condition(body, one, reach) for one in found)
 
 
 def instances(variables: tuple[Variable, ...], condition: Condition, reach: Reach) -> list[Condition]:
@@ -193,19 +243,19 @@ def instances(variables: tuple[Variable, ...], condition: Condition, reach: Reac
 def _ground_effect(effect: Effect, values: Values, reach: Reach) -> Effect:
     match effect:
         case Change(Atom(predicate, terms), value):
-            return Change(Atom(predicate, tuple(values.get(term, term) for term in terms)), value)
+            return Change(Atom(predicate, tuple([values.get(term, term) for term in terms])), value)
         case Shift(Fluent(function, terms), amount, absolute, where):
-            fluent = Fluent(function, tuple(values.get(term, term) for term in terms))
+            fluent = Fluent(function, tuple([values.get(term, term) for term in terms]))
             return Shift(fluent, ground_number(amount, values), absolute, where)
         case Together(parts):
             return Together(tuple(_ground_effect(part, values, reach) for part in parts))
         case When(condition, inner):
-            held = ground_condition(normal(condition), values, reach)
+            held = ground_condition(condition, values, reach)
             return NOTHING if held == FALSE else When(held, _ground_effect(inner, values, reach))
         case Every(variables, Together(parts)):
             return Together(tuple(_ground_effect(Every(variables, part), values, reach) for part in parts))
         case Every(variables, inner):
-            condition = normal(inner.condition) if isinstance(inner, When) else TRUE
+            condition = inner.condition if isinstance(inner, When) else TRUE
             found = reach.bindings(variables, condition, values)
             return Together(tuple(_ground_effect(inner, one, reach) for one in found))
         case Choice(outcomes):
@@ -282,8 +332,14 @@ def outcomes_of(action: GroundAction) -> tuple[Outcome, ...]:
     found: dict[tuple[tuple[tuple[Atom, Condition], ...], tuple[tuple[Fluent, Number], ...]], Fraction] = {}
     for way, probability in _ways(action.effect, TRUE, action).items():
         key = _values_after(way, truth), _numbers_after(way, truth, action)
-        found[key] = found.get(key, Fraction(0)) + probability
+        add(found, key, probability)
     return tuple(Outcome(probability, *key) for key, probability in found.items())
+
+
+def add(found: dict[Key, Fraction], key: Key, probability: Fraction) -> None:
+    """Add the probability to that of the key."""
+    known = found.get(key)
+    found[key] = probability if known is None else known + probability
 
 
 def _values_after(way: Way, truth: Truth) -> tuple[tuple[Atom, Condition], ...]:
@@ -291,9 +347,13 @@ def _values_after(way: Way, truth: Truth) -> tuple[tuple[Atom, Condition], ...]:
     deleted: dict[Atom, list[Condition]] = {}
     for condition, change in sorted(((one, other) for one, other in way if isinstance(other, Change)), key=_rank):
         (added if change.value else deleted).setdefault(change.atom, []).append(folded(condition, truth))
-    found = []
+    found: list[tuple[Atom, Condition]] = []
     for atom in sorted({*added, *deleted}, key=str):
         before = TRUE if (value := truth(atom)) is True else FALSE if value is False else atom
+        if added.get(atom) == [TRUE] or (atom not in added and deleted[atom] == [TRUE]):  # whatever it was before
+            if value is not (atom in added):
+                found.append((atom, TRUE if atom in added else FALSE))
+            continue
         kept = conjoined([before, *(negated(condition) for condition in deleted.get(atom, ()))])
         after = disjoined([*added.get(atom, ()), kept])
         if after != before:
@@ -303,7 +363,9 @@ def _values_after(way: Way, truth: Truth) -> tuple[tuple[Atom, Condition], ...]:
 
 def _numbers_after(way: Way, truth: Truth, action: GroundAction) -> tuple[tuple[Fluent, Number], ...]:
     made: dict[Fluent, list[tuple[Condition, Shift]]] = {}
-    mine = ((condition, one) for condition, one in way if isinstance(one, Shift))
+    mine = [(condition, one) for condition, one in way if isinstance(one, Shift)]
+    if not mine:
+        return ()
     for condition, shift in sorted(mine, key=lambda item: item[1].number):
         if (held := folded(condition, truth)) != FALSE:
             made.setdefault(shift.fluent, []).append((held, shift))
@@ -319,20 +381,22 @@ def _ways(effect: Effect, condition: Condition, action: GroundAction) -> dict[Wa
     """The changes, each under its condition, of every combination of choices, with the combination's probability."""
     match effect:
         case Change() | Shift():
-            return {frozenset({(condition, effect)}): Fraction(1)}
+            return {frozenset({(condition, effect)}): ONE}
         case When(inner_condition, inner):
             return _ways(inner, conjoined([condition, inner_condition]), action)
         case Choice(outcomes):
             found: dict[Way, Fraction] = {}
             for chance, inner in outcomes:
                 for way, probability in _ways(inner, condition, action).items():
-                    found[way] = found.get(way, Fraction(0)) + chance * probability
+                    add(found, way, chance if probability is ONE else chance * probability)
             return found
         case Together(parts):
-            found = {frozenset(): Fraction(1)}
+            found = {frozenset(): ONE}
             certain: set[tuple[Condition, Change | Shift]] = set()
             for part in parts:
-                product: dict[Way, Fraction] = {}
+                if isinstance(part, Change | Shift):
+                    certain.add((condition, part))
+                    continue
                 more = _ways(part, condition, action)
                 if len(more) == 1:
                     certain.update(*more)
@@ -340,15 +404,16 @@ def _ways(effect: Effect, condition: Condition, action: GroundAction) -> dict[Wa
                 if len(found) * len(more) > MAX_OUTCOMES:
                     what = f"{action.label} has more than {MAX_OUTCOMES} outcomes: choices side by side multiply."
                     raise InputError(what, action.where, "Split the action into several that follow each other.")
+                product: dict[Way, Fraction] = {}
                 for one, probability in found.items():
                     for other, chance in more.items():
                         both = one | other
-                        product[both] = product.get(both, Fraction(0)) + probability * chance
+                        add(product, both, chance if probability is ONE else probability * chance)
                 found = product
             together: dict[Way, Fraction] = {}
             for way, probability in found.items():
                 whole = way | certain
-                together[whole] = together.get(whole, Fraction(0)) + probability
+                add(together, whole, probability)
             return together
         case _:
             raise AssertionError("a ground effect has no quantifier")
@@ -386,9 +451,10 @@ def conjoined(parts: Iterable[Condition]) -> Condition:
     found: dict[Condition, None] = {}
     for part in parts:
         for one in part.parts if isinstance(part, And) else (part,):
-            if one == FALSE or negated(one) in found:
-                return FALSE
-            found[one] = None
+            if one not in found:
+                if one == FALSE or _opposite(one) in found:
+                    return FALSE
+                found[one] = None
     return next(iter(found)) if len(found) == 1 else And(tuple(found))
 
 
@@ -397,7 +463,12 @@ def disjoined(parts: Iterable[Condition]) -> Condition:
     found: dict[Condition, None] = {}
     for part in parts:
         for one in part.parts if isinstance(part, Or) else (part,):
-            if one == TRUE or negated(one) in found:
-                return TRUE
-            found[one] = None
+            if one not in found:
+                if one == TRUE or _opposite(one) in found:
+                    return TRUE
+                found[one] = None
     return next(iter(found)) if len(found) == 1 else Or(tuple(found))
+
+
+def _opposite(condition: Condition) -> Condition:
+    return Not(condition) if isinstance(condition, Atom) else negated(condition)

@@ -4,7 +4,7 @@ Source   Helmert, Concise finite-domain representations for PDDL planning tasks,
          `_refined` where an action is not balanced), section 7 (`cover`: the largest group first)
 Differs  several arguments may be counted; a candidate is judged on the ground actions and for each value of its parameters by
          itself, outcome by outcome, with the conditions of effects (`judge`); what holds for some values of the parameters is
-         kept where it fails for others
+         kept where it fails for others. Outcomes that change their atoms without conditions are judged by counting (`counted_groups`)
 Cost     one look at each outcome that touches a candidate's predicates; MOST_LOOKS in all, then no further candidates are made
 SOUND    a group rests on `judge` and on the initial state alone: at most one atom is true at first, and whichever one was true
          before an outcome (or none), at most one is true after it. Candidates and their order decide only which groups are found.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
@@ -40,7 +40,7 @@ class Part:
 
     def key(self, atom: Atom) -> Key:
         """Return the parameters of one of its atoms."""
-        return tuple(atom.terms[place] for place in self.places)
+        return tuple([atom.terms[place] for place in self.places])
 
     def shown(self, key: Key) -> str:
         """Return its atoms with these parameters as one text: `at(r1,*)`."""
@@ -122,6 +122,35 @@ def cover(instances: Sequence[_Instance], order: dict[Atom, int]) -> list[Group]
     return chosen
 
 
+Values = Mapping[str, Sequence[tuple[Atom, bool]]]
+"""Atoms by predicate, each with its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An outcome with what the guard of its action tells; both by predicate, but for predicates whose values have conditions."""
+
+    known: dict[Atom, bool]
+    outcome: Outcome
+    before: Values
+    after: Values
+    conditional: frozenset[str]
+
+
+def made_move(known: dict[Atom, bool], outcome: Outcome) -> Move:
+    """Return the outcome in states where the literals of the guard hold."""
+    before: dict[str, list[tuple[Atom, bool]]] = {}
+    after: dict[str, list[tuple[Atom, bool]]] = {}
+    conditional: set[str] = set()
+    for atom, value in known.items():
+        before.setdefault(atom.predicate, []).append((atom, value))
+    for atom, condition in outcome.values:
+        if condition not in (TRUE, FALSE):
+            conditional.add(atom.predicate)
+        after.setdefault(atom.predicate, []).append((atom, condition == TRUE))
+    return Move(known, outcome, before, after, frozenset(conditional))
+
+
 class _Search:
     """Candidates, judged and refined one after the other."""
 
@@ -129,12 +158,13 @@ class _Search:
         self.init = grounding.reach.problem.init
         self.atoms = grounding.atoms
         self.arity = {atom.predicate: len(atom.terms) for atom in grounding.atoms}
-        self.touching: dict[str, list[tuple[dict[Atom, bool], Outcome]]] = defaultdict(list)
+        self.touching: dict[str, list[Move]] = defaultdict(list)
         for action, mine in zip(grounding.actions, outcomes, strict=True):
             known = dict(literals(action.guard))
             for outcome in mine:
-                for predicate in sorted({atom.predicate for atom, _ in outcome.values}):
-                    self.touching[predicate].append((known, outcome))
+                move = made_move(known, outcome)
+                for predicate in move.after:
+                    self.touching[predicate].append(move)
         self.looks = 0
 
     def run(self) -> list[_Instance]:
@@ -167,40 +197,96 @@ class _Search:
                 members[parts[atom.predicate].key(atom)].append(atom)
         inside = {key: frozenset(atoms) for key, atoms in members.items()}
         true_at_first = {key: len(atoms & self.init) for key, atoms in inside.items()}
-        good = {key for key, count in true_at_first.items() if count <= 1}
+        good = {key for key, count in true_at_first.items() if count <= 1 < len(inside[key])}
         exact = {key for key in good if true_at_first[key] == 1}
         refined: dict[Candidate, None] = {}
+        looked: set[int] = set()  # at moves, by their identity: one may touch several parts
         for predicate in parts:
-            for known, outcome in self.touching[predicate]:
+            for move in self.touching[predicate]:
+                if not good or id(move) in looked:
+                    continue
+                looked.add(id(move))
                 self.looks += 1
-                touched = {parts[atom.predicate].key(atom) for atom, _ in outcome.values if atom.predicate in parts}
-                for key in sorted(touched & good):
-                    kept, stays = judge(inside[key], known, outcome)
+                for key, kept, stays in sorted(self._verdicts(parts, inside, good, move)):
                     if not kept:
                         good.discard(key)
-                        refined.update(dict.fromkeys(self._refined(candidate, key, known, outcome)))
+                        refined.update(dict.fromkeys(self._refined(candidate, key, move)))
                     if not stays:
                         exact.discard(key)
-        found = [
-            _Instance(candidate, key, tuple(members[key]), key in exact)
-            for key in members
-            if key in good and len(members[key]) > 1
-        ]
+        found = [_Instance(candidate, key, tuple(members[key]), key in exact) for key in members if key in good]
         return found, list(refined) if len(candidate) < MOST_PARTS else []
 
-    def _refined(
-        self, candidate: Candidate, key: Key, known: dict[Atom, bool], outcome: Outcome
-    ) -> Iterator[Candidate]:
+    @staticmethod
+    def _verdicts(
+        parts: Mapping[str, Part], inside: Mapping[Key, frozenset[Atom]], good: set[Key], move: Move
+    ) -> Iterator[tuple[Key, bool, bool]]:
+        """Yield what `judge` says of the move, for each good group that it touches."""
+        if move.conditional.isdisjoint(parts):
+            for key, count in counted_groups(parts, move.before, move.after).items():
+                if key in good:
+                    yield key, *count.judged(len(inside[key]))
+            return
+        touched = {parts[atom.predicate].key(atom) for atom, _ in move.outcome.values if atom.predicate in parts}
+        for key in touched & good:
+            yield key, *judge(inside[key], move.known, move.outcome)
+
+    def _refined(self, candidate: Candidate, key: Key, move: Move) -> Iterator[Candidate]:
         """Yield the candidate with a further part: of an atom that the outcome makes false and that was true before it."""
         predicates = {part.predicate for part in candidate}
-        for atom, after in outcome.values:
+        for atom, after in move.outcome.values:
             arity = len(atom.terms)
-            if after != FALSE or known.get(atom) is not True or atom.predicate in predicates:
+            if after != FALSE or move.known.get(atom) is not True or atom.predicate in predicates:
                 continue
             for places in permutations(range(arity), len(key)):
                 if tuple(atom.terms[place] for place in places) == key:
                     part = Part(atom.predicate, places, arity)
                     yield tuple(sorted((*candidate, part), key=lambda one: (one.predicate, one.places)))
+
+
+@dataclass(slots=True)
+class Count:
+    """How many atoms of one group an outcome touches that changes none of them under a condition, by what becomes of them."""
+
+    added: int = 0
+    required: int = 0  # true before, as the guard says
+    kept: int = 0  # of these, those that the outcome does not name
+    open: int = 0  # named by the outcome, and not by the guard
+    told: int = 0  # named by either
+
+    def judged(self, size: int) -> tuple[bool, bool]:
+        """Return what `judge` says of a group of that size."""
+        if self.required > 1:
+            return True, True
+        if self.required == 1:
+            after = self.added + self.kept
+            return after <= 1, after == 1
+        unnamed = size > self.told
+        most = self.added <= 1 and not (unnamed and self.added)
+        return most, most and (not self.open or self.added == 1) and not (unnamed and self.added)
+
+
+def counted_groups(parts: Mapping[str, Part], before: Values, after: Values) -> dict[Key, Count]:
+    """Return the count of each group of the candidate that the outcome touches."""
+    found: dict[Key, Count] = {}
+    told = {atom for predicate in parts for atom, _ in before.get(predicate, ())}
+    for predicate, part in parts.items():
+        for atom, value in after.get(predicate, ()):
+            key = part.key(atom)
+            count = found.get(key)
+            if count is None:
+                count = found[key] = Count()
+            count.added += value
+            count.told += 1
+            count.open += atom not in told
+    named = {atom for predicate in parts for atom, _ in after.get(predicate, ())}
+    for predicate, part in parts.items():
+        for atom, value in before.get(predicate, ()):
+            count = found.get(part.key(atom))
+            if count is not None:
+                count.required += value
+                count.kept += value and atom not in named
+                count.told += atom not in named
+    return found
 
 
 def judge(group: frozenset[Atom], known: dict[Atom, bool], outcome: Outcome) -> tuple[bool, bool]:

@@ -18,18 +18,25 @@ from dataclasses import dataclass
 from polvet.errors import LimitReached
 from polvet.pddl.facts import Facts, Join, Query, Terms, Values
 from polvet.pddl.syntax import (
+    FALSE,
+    TRUE,
     Action,
     And,
+    Arithmetic,
     Atom,
     Change,
     Choice,
+    Compare,
     Condition,
     Domain,
     Effect,
     Equal,
     Every,
     Exists,
+    Fluent,
+    ForAll,
     Not,
+    Number,
     Or,
     Problem,
     Together,
@@ -77,15 +84,33 @@ class Reach:
         self.facts = Facts()
         self.join = Join(self.facts, self.may_be_false)
         self._objects: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._order = {name: k for k, name in enumerate(problem.words.objects)}
+        self.written_out: dict[tuple[Condition, tuple[str | None, ...]], Condition] = {}
+        """Quantified conditions as ground ones, by the values of the variables in them: kept for `ground`."""
+        self._variables: dict[Condition, tuple[str, ...]] = {}
+        self._settled: dict[tuple[str, Terms], Condition] = {}
+        self._queries: dict[tuple[tuple[Variable, ...], Condition], list[Query]] = {}
         self._explore()
 
     def may_be_false(self, atom: Atom) -> bool:
         """Return whether the atom may be false in some reachable state."""
         return atom not in self.problem.init or atom.predicate in self.deleted
 
-    def may_be_true(self, atom: Atom) -> bool:
-        """Return whether the atom may be true in some reachable state."""
-        return atom in self.facts
+    def variables_in(self, condition: Condition) -> tuple[str, ...]:
+        """Return the variables that the condition names; kept."""
+        found = self._variables.get(condition)
+        if found is None:
+            found = self._variables[condition] = tuple(dict.fromkeys(_variables_in(condition)))
+        return found
+
+    def settled(self, predicate: str, terms: Terms) -> Condition:
+        """Return the ground atom, or what it is in every reachable state where that is known; the same object each time."""
+        found = self._settled.get((predicate, terms))
+        if found is None:
+            atom = Atom(predicate, terms)
+            found = FALSE if atom not in self.facts else atom if self.may_be_false(atom) else TRUE
+            self._settled[atom] = found
+        return found
 
     def objects_of(self, types: tuple[str, ...]) -> tuple[str, ...]:
         """Return the objects of the types."""
@@ -95,19 +120,23 @@ class Reach:
 
     def rows_of(self, number: int) -> list[Terms]:
         """Return the arguments with which the schema of that number may become applicable, in the objects' order."""
-        order = {name: k for k, name in enumerate(self.problem.words.objects)}
-        return sorted(self.facts.rows.get(f"@{number}", ()), key=lambda row: [order[name] for name in row])
+        return sorted(self.facts.rows.get(f"@{number}", ()), key=self._place)
+
+    def _place(self, row: Terms) -> list[int]:
+        return [self._order[name] for name in row]
 
     def bindings(self, variables: tuple[Variable, ...], condition: Condition, values: Values) -> list[Values]:
         """Return, each once, the values of the variables with which the (normal) condition may hold in some state."""
         names = [variable.name for variable in variables]
         found: dict[Terms, Values] = {}
-        for alternative in alternatives(condition):
-            for answer in self.join.answers(self.query(alternative, variables), values):
-                row = tuple(answer[name] for name in names)
+        asked = variables, condition
+        if asked not in self._queries:
+            self._queries[asked] = [self.query(one, variables) for one in alternatives(condition)]
+        for query in self._queries[asked]:
+            for answer in self.join.answers(query, values):
+                row = tuple([answer[name] for name in names])
                 found.setdefault(row, {**values, **dict(zip(names, row, strict=True))})
-        order = {name: k for k, name in enumerate(self.problem.words.objects)}
-        return [found[row] for row in sorted(found, key=lambda row: [order[name] for name in row])]
+        return [found[row] for row in sorted(found, key=self._place)]
 
     def query(self, alternative: Alternative, variables: tuple[Variable, ...]) -> Query:
         """Return the query for the values of these variables and of the alternative's own."""
@@ -155,7 +184,7 @@ class Reach:
 
     def _conclude(self, rule: Rule, answer: Values, pending: deque[Atom]) -> bool:
         """Keep the head; return whether it is a new ground action."""
-        row = tuple(answer.get(term, term) for term in rule.head.terms)
+        row = tuple([answer.get(term, term) for term in rule.head.terms])
         if not self.facts.add(rule.head.predicate, row):
             return False
         pending.append(Atom(rule.head.predicate, row))
@@ -196,6 +225,22 @@ def alternatives(condition: Condition) -> list[Alternative]:
             return [Alternative((), (), variables).joined(way) for way in alternatives(body)]
         case _:
             return [Alternative()]
+
+
+def _variables_in(part: Condition | Number) -> Iterator[str]:
+    match part:
+        case Atom(_, terms) | Fluent(_, terms):
+            yield from (term for term in terms if term[0] == "?")
+        case Equal(left, right):
+            yield from (term for term in (left, right) if term[0] == "?")
+        case Not(inner) | Exists(_, inner) | ForAll(_, inner):
+            yield from _variables_in(inner)
+        case And(parts) | Or(parts):
+            for one in parts:
+                yield from _variables_in(one)
+        case Compare(_, one, other) | Arithmetic(_, one, other):
+            yield from _variables_in(one)
+            yield from _variables_in(other)
 
 
 def _additions(effect: Effect) -> Iterator[tuple[Condition, tuple[Variable, ...], Atom]]:

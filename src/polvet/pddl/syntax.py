@@ -1,7 +1,8 @@
 """A domain and a problem as they are written: what `parse` makes and grounding reads. Names are known, arities fit.
 
 A *term* is an object's name or a variable such as `?x`. Variables of quantifiers have names of their own (`?x.3`), so
-that none hides another. `imply` and the empty condition are written with `Or`, `Not` and `And(())`.
+that none hides another. `imply` and the empty condition are written with `Or`, `Not` and `And(())`. What grounding looks up again
+and again (atoms, their opposites, their changes) are named tuples, hashed and compared by C; no two kinds of them are ever equal.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from polvet.errors import Where
 
@@ -24,8 +25,7 @@ class Variable:
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Atom:
+class Atom(NamedTuple):
     """`(predicate term ...)`; ground where its terms are objects."""
 
     predicate: str
@@ -43,8 +43,7 @@ class Equal:
     right: str
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(NamedTuple):
     """`(not part)`."""
 
     part: Condition
@@ -123,8 +122,7 @@ Condition: TypeAlias = Atom | Equal | Compare | Not | And | Or | Exists | ForAll
 TRUE, FALSE = And(()), Or(())
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """An atom that becomes true (`value`) or false."""
 
     atom: Atom

@@ -16,7 +16,8 @@ from polvet.model.task import Task
 from polvet.records.certificate_files import Certificate
 from polvet.records.state_json import state_to_json
 from polvet.safety.certificates import prove
-from polvet.safety.decide import Decided, Decider, Verdict
+from polvet.safety.decide import Decided, Decider
+from polvet.verdict import Verdict
 
 FIRST_BATCH = 2_000
 """States that are proved and checked together first; each further batch is twice as large."""

@@ -27,8 +27,8 @@ from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.compiled import Bound
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
-from polvet.safety.verdict import Verdict as Verdict
 from polvet.system import resident_bytes
+from polvet.verdict import Verdict
 
 NO_RADIUS = 2**32 - 1
 SILENT, ENDED = -1, -2

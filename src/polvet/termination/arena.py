@@ -1,7 +1,7 @@
 """What a policy of a qualitative problem chooses among: control states, and in each the actions with what may follow.
 
-A node is a memory state with a pattern of the features; an option is an action, with the next memory state. All outcomes
-of an option change numbers alike, so which it raises and lowers are two sets, as bits.
+A node is a pattern of the features; an option is an action. All outcomes of an option change numbers alike, so which it raises and
+lowers are two sets, as bits.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ Choice = int
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An action in a node: the next memory state, the nodes that may follow, and the numbers it raises and lowers."""
+    """An action in a node: the nodes that may follow, and the numbers it raises and lowers."""
 
     node: Node
     action: str
-    memory: int
     outcomes: tuple[Node, ...]
     raises: int
     lowers: int
@@ -35,15 +34,15 @@ class Option:
 class Arena:
     """The nodes that can be reached, the starts, the goal nodes, and the options of each node, most promising first."""
 
-    nodes: tuple[tuple[int, Pattern], ...]
+    nodes: tuple[Pattern, ...]
     starts: tuple[Node, ...]
     goals: frozenset[Node]
     options: tuple[Option, ...]
     choices: tuple[tuple[Choice, ...], ...]  # by node
 
 
-def build_arena(problem: Problem, memory: int = 1, fixed: Sequence[Rule] = (), budget: Budget = UNLIMITED) -> Arena:
-    """Return the arena of the problem with so many memory states; where a fixed rule is open, it is the only choice."""
+def build_arena(problem: Problem, fixed: Sequence[Rule] = (), budget: Budget = UNLIMITED) -> Arena:
+    """Return the arena of the problem; where a fixed rule is open, it is the only choice."""
     features = problem.features
     bit = {name: 1 << k for k, name in enumerate(features.names)}
     actions = [Rule((action.precondition,), action.changes, action.name) for action in problem.actions]
@@ -51,16 +50,15 @@ def build_arena(problem: Problem, memory: int = 1, fixed: Sequence[Rule] = (), b
         (_bits(rule, features.names, bit, (UP, ANY, NOT_DOWN)), _bits(rule, features.names, bit, (DOWN,)))
         for rule in actions
     ]
-    number: dict[tuple[int, Pattern], Node] = {(0, pattern): k for k, pattern in enumerate(starts_of(problem))}
+    number: dict[Pattern, Node] = {pattern: k for k, pattern in enumerate(starts_of(problem))}
     starts = tuple(number.values())
     goals: set[Node] = set()
     options: list[Option] = []
     choices: list[tuple[Choice, ...]] = []
     agenda = list(number)
-    for place in agenda:  # grows while it is read
+    for pattern in agenda:  # grows while it is read
         budget.check()
-        here, (_, pattern) = number[place], place
-        first = len(options)
+        here, first = number[pattern], len(options)
         if _holds(problem.goal, pattern):
             goals.add(here)
             choices.append(())
@@ -71,15 +69,14 @@ def build_arena(problem: Problem, memory: int = 1, fixed: Sequence[Rule] = (), b
             if not _holds(rule.conditions[0], pattern) or wanted not in (None, rule.label):
                 continue
             after = [one for one, _ in outcomes(features, rule, pattern)]
-            for following in range(memory) if after else ():
-                for one in after:
-                    if (following, one) not in number:
-                        if len(number) >= MAX_STATES:
-                            raise LimitReached(f"the problem has more than {MAX_STATES} control states")
-                        number[following, one] = len(number)
-                        agenda.append((following, one))
-                targets = tuple(number[following, one] for one in after)
-                options.append(Option(here, rule.label, following, targets, raises, lowers))
+            for one in after:
+                if one not in number:
+                    if len(number) >= MAX_STATES:
+                        raise LimitReached(f"the problem has more than {MAX_STATES} control states")
+                    number[one] = len(number)
+                    agenda.append(one)
+            if after:
+                options.append(Option(here, rule.label, tuple(number[one] for one in after), raises, lowers))
         choices.append(tuple(range(first, len(options))))
     return _promising(Arena(tuple(number), starts, frozenset(goals), tuple(options), tuple(choices)))
 

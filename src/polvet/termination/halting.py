@@ -11,20 +11,21 @@ from polvet.check.goal import Ends, opposite, parts_of, reachable_places, stop_c
 from polvet.policy.finite_memory import FiniteMemoryPolicy
 from polvet.policy.finite_memory.goal import Region
 from polvet.policy.finite_memory.relations import Box, tightened
-from polvet.policy.finite_memory.starts import is_start
 from polvet.termination.goal import windows_within
 from polvet.termination.relations import find_relations
 
 
-def halting_set(fmp: FiniteMemoryPolicy, beside: Region | None = None, budget: Budget = UNLIMITED) -> list[str]:
+def halting_set(
+    fmp: FiniteMemoryPolicy, beside: Region | None = None, budget: Budget = UNLIMITED, *, before: str | None = None
+) -> list[str]:
     """Return the cases, such as `state == q2 && x == 0`; none where no execution can stop.
 
-    Where a policy begins in some configurations only, the control state before these is none of them; nor is what lies in `beside`.
+    Where a policy begins in some configurations only, the control state `before` these is none of them; nor is what lies in `beside`.
     """
     relations = find_relations(fmp, budget)
     stops: dict[str, list[Box]] = {}
     for state, box in reachable_places(fmp, windows_within(fmp, budget), relations, budget):
-        if is_start(fmp, state):
+        if state == before:
             continue
         others = () if beside is None else [case.atoms for case in beside.cases if state in case.states]
         clauses = stop_clauses(fmp, state) + [tuple(opposite(atom) for atom in atoms) for atoms in others]

@@ -9,35 +9,26 @@ from polvet.policy.finite_memory.features import Features, Pattern
 from polvet.policy.finite_memory.qnp import Problem
 from polvet.termination.arena import Arena, Choice, Node
 
-Doing = tuple[int, str, int]
-"""A memory state, the action that is taken there, and the next memory state."""
 
-
-def policy_document(problem: Problem, arena: Arena, chosen: Mapping[Node, Choice], memory: int) -> dict[str, Any]:
+def policy_document(problem: Problem, arena: Arena, chosen: Mapping[Node, Choice]) -> dict[str, Any]:
     """Return the policy as `rules/1`: no rule is open in a reached control state of another choice."""
-    reached: dict[int, dict[Pattern, Doing]] = {}
-    for node, choice in chosen.items():
-        state, pattern = arena.nodes[node]
-        option = arena.options[choice]
-        reached.setdefault(state, {})[pattern] = (state, option.action, option.memory)
+    actions = {arena.nodes[node]: arena.options[choice].action for node, choice in chosen.items()}
     rules: list[dict[str, Any]] = []
-    for state, doings in sorted(reached.items()):
-        left = dict(doings)
-        while left:
-            pattern, doing = next(iter(left.items()))
-            wanted = _fewest(pattern, doing, doings)
-            left = {p: d for p, d in left.items() if d != doing or any(p[i] != pattern[i] for i in wanted)}
-            entry = {"when": _text(problem.features, pattern, wanted), "action": doing[1]}
-            rules.append(entry | ({"memory": f"m{state}", "next": f"m{doing[2]}"} if memory > 1 else {}))
+    left = dict(actions)
+    while left:
+        pattern, action = next(iter(left.items()))
+        wanted = _fewest(pattern, actions)
+        left = {p: a for p, a in left.items() if a != action or any(p[i] != pattern[i] for i in wanted)}
+        rules.append({"when": _text(problem.features, pattern, wanted), "action": action})
     if not rules and problem.actions:  # every start is in the goal: whatever the policy says is never asked
         rules.append({"when": "true", "action": problem.actions[0].name})
     return {"format": "rules/1", "rules": rules}
 
 
-def _fewest(pattern: Pattern, doing: Doing, doings: Mapping[Pattern, Doing]) -> list[int]:
-    """Return features whose values tell the pattern from those where something else is done; none can be left out."""
+def _fewest(pattern: Pattern, actions: Mapping[Pattern, str]) -> list[int]:
+    """Return features whose values tell the pattern from those where another action is taken; none can be left out."""
     wanted = list(range(len(pattern)))
-    others = [other for other, there in doings.items() if there != doing]
+    others = [other for other, action in actions.items() if action != actions[pattern]]
     for index in reversed(range(len(pattern))):
         fewer = [i for i in wanted if i != index]
         if all(any(other[i] != pattern[i] for i in fewer) for other in others):

@@ -24,7 +24,7 @@ from polvet.check.followed import Followed
 from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.compiled import describe_limit
 from polvet.kernel.starts import Starts
-from polvet.model.semantics import Semantics, State
+from polvet.model.semantics import State
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.policy.runs import End, Run
 from polvet.records.certificate_files import certificate_head
@@ -201,8 +201,8 @@ def _with_ties(part: Slice, closure: Safe, budget: Budget) -> SafetyResult:
 
 def _follow(bound: Bound, budget: Budget) -> tuple[list[State], Chain, State]:
     """Return what is reached in any order of evaluation, and a state in which orders differ."""
-    task, semantics = bound.task, Semantics(bound.task.network)
-    arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", budget)
+    task = bound.task
+    arena = Arena.of(task, budget=budget)
     followed = Followed(arena, bound.fitted)
     number = {state: k for k, state in enumerate(dict.fromkeys(iter_all_starts(arena)))}
     starts, frontier, tied = len(number), list(number), next(iter(number))

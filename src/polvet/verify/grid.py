@@ -8,7 +8,7 @@ Differs  cells are listed where the kernel's runs were. The checker's own judgem
 Cost     one return per cell, most of them within a step or two; cells grow by four with each halving in two dimensions
 Limits   bounded variables; sums, products, case distinctions; networks and trees. Never finds an unsafe run
 Nothing is computed here about sets of states: the engine runs, draws lines and lists cells. What the checker might be wrong about is
-tried by other means before it is believed: the kernel runs the policy from states drawn in listed cells (`_try_in_kernel`).
+tried by other means before it is believed: by the interpreter, in states of listed cells (`verify.grid_trial`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from polvet.model.expressions import Binary, Expression, Name, children
 from polvet.model.folding import value_of
 from polvet.model.network import Kind
 from polvet.policy.compiled import Bound
-from polvet.policy.runs import End, simulate, trace
+from polvet.policy.runs import trace
 from polvet.policy.trees import TreeEnsemble
 from polvet.records.certificate_files import Certificate
+from polvet.verify.grid_trial import GridTrial
 from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, PLAIN_INPUTS, STRICT_BOUNDS, Method, Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
@@ -68,8 +69,6 @@ ATTEMPTS = (
     Attempt(2048, 400, 128, 4),
 )
 RUNS, RUN_STEPS = 300, 1_000
-DRAWN = 2_000
-"""States of listed cells from which the kernel runs the policy."""
 MARGIN = 0.25
 """How far the fine part of the grid reaches beyond the values seen, as a share of their range."""
 BATCH = 1 << 13
@@ -98,7 +97,7 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
                 {"cells": attempt.cells, "steps": attempt.steps, "listed": found.listed, "seconds": round(spent(), 3)}
             )
             if found.marks is not None:
-                _try_in_kernel(bound, grid, found.marks, seed)
+                GridTrial(bound, grid, found.marks, plan, seed).run(budget)
                 return Safe(
                     _certificate(flow, grid, found.marks, plan), METHOD, {"cells": found.listed, "tried": tried}
                 )
@@ -149,27 +148,6 @@ def _close(flow: Flow, grid: Grid, seen: np.ndarray, plan: Plan, budget: Budget)
                 fresh.append(new)
         cells = np.concatenate(fresh)
     return _Closed(marks, int(marks.sum()))
-
-
-def _try_in_kernel(bound: Bound, grid: Grid, marks: np.ndarray, seed: int) -> None:
-    """Raise a RuntimeError, which is a bug of polvet, where a run from a state of a listed cell fails."""
-    rng = np.random.default_rng(seed)
-    cells = rng.choice(np.flatnonzero(marks), DRAWN)
-    low, high = grid.boxes(cells)
-    drawn = low + rng.random(low.shape) * (high - low)
-    # The ends of cells are where rounding tells.
-    drawn = np.where(rng.random(low.shape) < 0.25, low, np.where(rng.random(low.shape) < 0.25, high, drawn))
-    drawn = np.where(grid.whole, np.floor(drawn), np.clip(drawn, low, high))
-    kinds = [variable.kind for variable in bound.task.network.variables]
-    states = [tuple(_value(kind, x) for kind, x in zip(kinds, point, strict=True)) for point in drawn.tolist()]
-    ended = simulate(bound, bound.compiled.pack(states), max_steps=RUN_STEPS, seed=seed)
-    if failed := np.flatnonzero(ended.ends == End.FAIL).tolist():
-        shown = bound.compiled.semantics.show(states[failed[0]])
-        raise RuntimeError(f"the grid lists the cell of {shown}, from which the kernel finds a run that fails")
-
-
-def _value(kind: Kind, number: float) -> bool | int | float:
-    return number if kind is Kind.REAL else bool(number) if kind is Kind.BOOL else int(number)
 
 
 def _certificate(flow: Flow, grid: Grid, marks: np.ndarray, plan: Plan) -> Certificate:

@@ -30,17 +30,17 @@ from polvet.mdp.exact import exact_values
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import LEAST_NORMAL, Float64s, Mask, SparseMdp
-from polvet.model.semantics import Semantics, State
+from polvet.model.semantics import State
 from polvet.numbers import LONG_DIGITS
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.packed import fits, pack_columns
 from polvet.records.state_json import Malformed
+from polvet.verdict import Verdict
 from polvet.verify.abstract_risk import find_abstract_risk
 from polvet.verify.box_system import ALONE, Parallelism
 from polvet.verify.probability import MOST_SECONDS
 from polvet.verify.slicing import Slice, sliced
-from polvet.verify.verdicts import Verdict
 
 FEW_STATES, EXACT_STATES = 2_000, 20_000
 """So many are solved in fractions at once, and so many where doubles leave the question open."""
@@ -210,8 +210,7 @@ class _World:
 
 def _follow(bound: Bound, budget: Budget) -> _World:
     task = bound.task
-    semantics = Semantics(task.network)
-    arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", budget)
+    arena = Arena.of(task, budget=budget)
     followed = Followed(arena, bound.fitted)
     number: dict[State, int] = {state: k for k, state in enumerate(dict.fromkeys(iter_all_starts(arena)))}
     starts, frontier = range(len(number)), list(number)

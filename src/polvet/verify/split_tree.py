@@ -32,7 +32,6 @@ from polvet.check.packing import pack
 from polvet.check.start_region import read_region
 from polvet.errors import InputError, LimitReached
 from polvet.files import Json
-from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted
 from polvet.policy.restrict import restrict_fitted
 from polvet.policy.rules import Rules
@@ -65,10 +64,9 @@ def with_tree(
     """
     if (kept := certificate.get("kept")) is not None:
         fitted = restrict_fitted(fitted, kept)
-    task, semantics = fitted.task, Semantics(fitted.task.network)
-    arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", budget)
+    arena = Arena.of(fitted.task, budget=budget)
     if region is not None:
-        arena = replace(arena, region=read_region(region, task.network.variables, arena.is_fail))
+        arena = replace(arena, region=read_region(region, fitted.task.network.variables, arena.is_fail))
     return {**certificate, "tree": find_tree(certificate, arena, fitted)}
 
 

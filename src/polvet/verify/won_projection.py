@@ -19,7 +19,7 @@ from polvet.check.invariant_claim import read_question
 from polvet.check.won_projection import fitted_table
 from polvet.errors import LimitReached
 from polvet.files import Json
-from polvet.model.semantics import Semantics, State
+from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.state_json import state_to_json
@@ -57,8 +57,7 @@ class WonProjection:
             "rows": self._rows(distinct),
             "blocked": self._blocked(),
         }
-        semantics = Semantics(task.network)
-        arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", budget)
+        arena = Arena.of(task, budget=budget)
         question = read_question(arena, fitted_table(arena, certificate["policy"]), certificate)
         with stopped_after(budget):
             return {**certificate, "tree": search_tree(question, starts=False)}

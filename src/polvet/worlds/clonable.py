@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from polvet.errors import InputError, Where
 PAIRS = (("get_state", "set_state"), ("clone_state", "restore_state"))
 GIVEN = "It is given the environment, and `restore` also what `snapshot` returned: see env.unwrapped."
 NOWHERE = Where("env")
+Info: TypeAlias = dict[str, Any]
+"""What a Gymnasium environment tells besides, by whatever names it likes."""
 Snapshot = Callable[[Any], Any]
 Restore = Callable[[Any, Any], None]
 
@@ -25,15 +27,15 @@ def asked(name: str, where: Where, hint: str, function: Callable[..., Any], *giv
         raise InputError(f"`{name}` raises {type(error).__name__}: {error}.", where, hint) from error
 
 
-def count_actions(env: Any) -> int:
+def count_actions(env: Any, where: Where = NOWHERE) -> int:
     """Return how many actions there are, numbered from 0, or raise an InputError: all else is not told apart by one number."""
     space = env.action_space
     if not any(kind.__name__ == "Discrete" for kind in type(space).__mro__):
         what = f"the environment's actions are not discrete, but {space}."
-        raise InputError(what, hint="Wrap it in gymnasium.wrappers.TransformAction with a Discrete space.")
+        raise InputError(what, where, "Wrap it in gymnasium.wrappers.TransformAction with a Discrete space.")
     if int(getattr(space, "start", 0)) != 0:
         what = f"the environment's actions are numbered from {int(space.start)}: {space}."
-        raise InputError(what, hint="Wrap it in gymnasium.wrappers.TransformAction, so that they begin with 0.")
+        raise InputError(what, where, "Wrap it in gymnasium.wrappers.TransformAction, so that they begin with 0.")
     return int(space.n)
 
 

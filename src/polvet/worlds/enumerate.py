@@ -1,7 +1,8 @@
 """Gymnasium environments without a table: every reachable state is visited, every action tried, every draw of chance gone through.
 
 Key        two visits are the same state where `state(env)` says the same; found where the caller gives none: the grid, the
-           agent and what it carries for MiniGrid, else the observation
+           agent and what it carries for MiniGrid, else the observation. Where all its numbers are whole they are the state's
+           features: `o0`, `o1`, ... of an array, `pos0`, `pos1`, `has` of a dictionary
 Chance     `np_random` is replaced (worlds/chance.py), so outcomes have exact probabilities; other chance is not seen
 Putting back  worlds/clonable.py
 Checked    each step is made twice, and a state that is reached again by another way is tried again: what then differs is chance
@@ -12,7 +13,7 @@ Limits     SOUND as far as the key tells states apart: the checks look for diffe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isnan
@@ -22,7 +23,7 @@ import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
-from polvet.model.tables import Outcome, TransitionTable
+from polvet.model.tables import EVENTS, REWARD, STATE, Outcome, TransitionTable
 from polvet.worlds.chance import Enumerating, NotEnumerable, iter_scripts, read_cuts
 from polvet.worlds.clonable import Clonable, Restore, Snapshot, asked
 from polvet.worlds.table import exact_reward
@@ -31,8 +32,15 @@ MOST_STATES = 100_000
 EPISODES, STEPS = 20, 200
 """Random runs that are compared with the table, and their length."""
 STATISTICAL = "Without a model, polvet.fuzz.environments.fuzz_environment tests a policy in it."
-NEUTRAL = ("OrderEnforcing", "PassiveEnvChecker", "TimeLimit")
+NEUTRAL = (
+    "HumanRendering", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "TimeLimit",
+)  # fmt: skip
 """Wrappers that only watch, or cut episodes: enumeration goes around them."""
+COUNTING = ("TimeAwareObservation",)
+"""Wrappers that put the number of steps into what is observed: since episodes are not cut, no state would ever come again."""
+MOST_FEATURES = 64
+TAKEN = (STATE, REWARD, *EVENTS)
+"""Names that variables of every table have."""
 StateOf = Callable[[Any], Any]
 Key = Callable[[Any, Any], tuple[Hashable, Mapping[str, int]]]
 """From an environment and its observation to what tells the state from others, and to its features."""
@@ -75,9 +83,25 @@ def enumerate_env(
     budget: Budget = UNLIMITED,
 ) -> Enumerated:
     """Return all states that the environment can reach from its resets (with `seeds`: from these resets only)."""
+    for kind in wrappers_of(env):
+        if kind.__name__ in COUNTING and state is None:
+            what = f"its wrapper {kind.__name__} counts the steps in what is observed, so that no state comes again."
+            raise InputError(what, where, "Leave the wrapper out, or give a `state` function without the time.")
+    whole = env
     while type(env).__name__ in NEUTRAL:
         env = env.env
-    return _Enumeration(Clonable(env, snapshot, restore), where, state, read_cuts(cuts), budget).run(seeds)
+    chance = getattr(whole.unwrapped, "np_random", None)
+    try:
+        return _Enumeration(Clonable(env, snapshot, restore), where, state, read_cuts(cuts), budget).run(seeds)
+    finally:
+        whole.unwrapped.np_random = chance  # where steps are made in the user's own object, its chance is its own again
+
+
+def wrappers_of(env: Any) -> Iterator[type]:
+    """Yield the classes of the environment's wrappers, from outside."""
+    while env is not env.unwrapped:
+        yield type(env)
+        env = env.env
 
 
 class _Enumeration:
@@ -85,6 +109,7 @@ class _Enumeration:
         self, world: Clonable, where: Where, state: StateOf | None, cuts: tuple[Fraction, ...], budget: Budget
     ) -> None:
         self.world, self.where, self.cuts, self.budget = world, where, cuts, budget
+        self.is_named = state is not None
         self.state_of: Key = lambda one, observation: _key(one, observation, state, where)
         self.numbers: dict[Hashable, int] = {}
         self.decoded: list[Mapping[str, int]] = []
@@ -102,11 +127,12 @@ class _Enumeration:
             self.pending[done] = number, None  # snapshots are large
             done += 1
             self._try(number, saved)
-        names = self.decoded[0].keys()
+        names: Collection[str] = self.decoded[0].keys()
         if any(one.keys() != names for one in self.decoded):
-            raise InputError(
-                "`state` names other features in other states.", self.where, "Return the same names for all."
-            )
+            if self.is_named:
+                what = "`state` names other features in other states."
+                raise InputError(what, self.where, "Return the same names for all.")
+            names = ()  # observations of some states hold other numbers than integers, or more of them
         features = {name: tuple(one[name] for one in self.decoded) for name in names}
         return Enumerated(tuple(self.numbers), features, starts, self.rows, self.rewarded, self.state_of, self.where)
 
@@ -281,17 +307,21 @@ def table_of(
 
 
 def find_difference(
-    found: Enumerated, env: Any, *, episodes: int = EPISODES, max_steps: int = STEPS, seed: int = 0
+    found: Enumerated, env: Any, *, seeds: Sequence[int] | None = None, episodes: int = EPISODES, max_steps: int = STEPS
 ) -> str | None:
-    """Return the first thing that random runs of the environment do and the table does not, in words; None: no difference."""
-    rng = np.random.default_rng(seed)
+    """Return the first thing that random runs of the environment do and the table does not, in words; None: no difference.
+
+    They begin with these seeds again and again; absent, with as many as there are runs.
+    """
+    rng = np.random.default_rng(0)
     numbers = {key: number for number, key in enumerate(found.keys)}
     actions = 1 + max((action for _, action in found.rows), default=0)
     for episode in range(episodes):
-        observation, _ = env.reset(seed=seed + episode)
+        seed = int(seeds[episode % len(seeds)]) if seeds else episode
+        observation, _ = env.reset(seed=seed)
         number = numbers.get(found.state_of(env, observation)[0])
         if number is None or number not in found.starts:
-            return f"reset(seed={seed + episode}) leads to a state that is no start state of the model"
+            return f"reset(seed={seed}) leads to a state that is no start state of the model"
         taken: list[int] = []
         for _ in range(max_steps):
             action = int(rng.integers(actions))
@@ -299,7 +329,7 @@ def find_difference(
             taken.append(action)
             following = numbers.get(found.state_of(env, observation)[0])
             if not any((one.state, one.ended) == (following, ended) for one in found.rows[number, action]):
-                return f"after reset(seed={seed + episode}) and the actions {taken}, the environment is where the model is not"
+                return f"after reset(seed={seed}) and the actions {taken}, the environment is where the model is not"
             if ended or cut:
                 break
             assert following is not None
@@ -317,10 +347,7 @@ def _key(env: Any, observation: Any, state: StateOf | None, where: Where) -> tup
     if state is not None:
         given = asked("state", where, "It is given the environment: see env.unwrapped.", state, env)
         if isinstance(given, Mapping):
-            try:
-                features = {str(name): int(value) for name, value in given.items()}
-            except (TypeError, ValueError):
-                raise InputError("`state` gives a feature that is no integer.", where, "Give integers.") from None
+            features = whole_features(given, where)
             return tuple(features.items()), features
         return _frozen(given, where), {}
     if all(hasattr(inner, name) for name in ("agent_pos", "agent_dir", "grid", "carrying")):
@@ -328,12 +355,52 @@ def _key(env: Any, observation: Any, state: StateOf | None, where: Where) -> tup
         held = None if inner.carrying is None else inner.carrying.encode()
         features = {"x": x, "y": y, "direction": direction, "carries": int(held is not None)}
         return (x, y, direction, held, inner.grid.encode().tobytes()), features
-    frozen = _frozen(observation, where)
-    parts = frozen if isinstance(frozen, tuple) else (frozen,)
-    if all(isinstance(one, int) for one in parts) and len(parts) <= 64:
-        names = ("observation",) if len(parts) == 1 else tuple(f"o{k}" for k in range(len(parts)))
-        return frozen, dict(zip(names, (int(one) for one in parts), strict=True))
-    return frozen, {}
+    try:
+        parts = {name: whole_number(value) for name, value in named_parts(observation, "")}
+    except ValueError:
+        parts = {}
+    return _frozen(observation, where), parts if len(parts) <= MOST_FEATURES else {}
+
+
+def whole_number(value: Any) -> int:
+    """Return the integer that the value is, also where it is 3.0 or True; raise a ValueError where it is none."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        value = value.item()
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    raise ValueError(f"{value!r} is no integer")
+
+
+def whole_features(given: Mapping[Any, Any], where: Where) -> dict[str, int]:
+    """Return the features that a user's `state` names; refuse one that is no integer, and a name that is taken."""
+    found: dict[str, int] = {}
+    for name, value in given.items():
+        if str(name) in TAKEN:
+            what = f"`state` names a feature '{name}', as a variable of every such world is called."
+            raise InputError(what, where, "Call it otherwise.")
+        try:
+            found[str(name)] = whole_number(value)
+        except ValueError:
+            raise InputError(
+                f"`state` gives a feature that is no integer: {name} is {value!r}.", where, "Give integers."
+            ) from None
+    return found
+
+
+def named_parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the numbers in an observation with their names."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            inner = f"{name}_{key}" if name else str(key)
+            yield from named_parts(value[key], f"{inner}_" if inner in TAKEN else inner)
+    elif isinstance(value, list | tuple):
+        before = name or "o"
+        for k, one in enumerate(value):
+            yield from named_parts(one, f"{before}_{k}" if before[-1:].isdigit() else f"{before}{k}")
+    else:
+        yield name or "observation", value
 
 
 def _frozen(value: Any, where: Where) -> Hashable:

@@ -1,6 +1,7 @@
 """Gymnasium environments as models: by the table they carry, or by visiting all their states.
 
-The table is `env.unwrapped.P` (FrozenLake, CliffWalking, Taxi and the like); visiting is worlds/enumerate.py.
+The table is `env.unwrapped.P` (FrozenLake, CliffWalking, Taxi and the like); visiting is worlds/enumerate.py. A table says nothing of
+wrappers around its environment: random runs are compared with it, and wrappers that change what steps do are refused.
 `P[state][action]` lists `(probability, next state, reward, terminated)`. What fails and what reaches the goal is, in this order,
 what the caller says (a condition over the model's variables, or a predicate of a step), what is known of the environment
 (`KNOWN`), what its map says (`desc`: entering H fails, G reaches the goal), or what its rewards say: a step that ends the
@@ -10,6 +11,7 @@ Needs the extra `train` or the package gymnasium.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -17,15 +19,28 @@ from fractions import Fraction
 from importlib import import_module
 from importlib.util import find_spec
 from operator import index
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
+
+import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, MissingExtra, Where
 from polvet.model.tables import Outcome, TransitionTable
 from polvet.model.world import World, WorldFile, WorldFormat
 from polvet.worlds.clonable import Restore, Snapshot, asked, count_actions
-from polvet.worlds.enumerate import ask_judge, enumerate_env, find_difference, table_of
+from polvet.worlds.enumerate import (
+    EPISODES,
+    NEUTRAL,
+    STEPS,
+    ask_judge,
+    enumerate_env,
+    find_difference,
+    table_of,
+    whole_features,
+    wrappers_of,
+)
 from polvet.worlds.table import OBSERVED, ROLES, build_table, exact_distribution, exact_reward
 
 PREFIX = "gym:"
@@ -88,6 +103,8 @@ def task_of_world(world: GymWorld) -> World:
 def read_address(address: str) -> tuple[str, dict[str, Any]]:
     """Return the id and the arguments of `gym:ID?key=value&key=value`; numbers and truth values are read as such.
 
+    `seeds=0,1` and `cuts=0.3,0.7` are arguments of the visit (`Visiting`), not of the environment.
+
     >>> read_address("gym:FrozenLake-v1?map_name=8x8&is_slippery=false")
     ('FrozenLake-v1', {'map_name': '8x8', 'is_slippery': False})
     """
@@ -112,14 +129,23 @@ def make_env(name: str, arguments: Mapping[str, Any]) -> Any:
         if find_spec(package) is None:
             raise InputError(f"this needs the package '{package}'.", Where(PREFIX + name), f"pip install {package}")
         import_module(package)
+    module, colon, _ = name.partition(":")
+    if colon:
+        _let_find(module)
     try:
         return gymnasium.make(name, **arguments)
     except Exception as error:  # gymnasium's own errors, and whatever the environment's constructor raises
-        raise InputError(
-            f"Gymnasium cannot make it: {error}",
-            Where(PREFIX + name),
-            "Give an id that `gymnasium.envs.registry` lists, and arguments that its constructor takes.",
-        ) from None
+        hint = "Give an id that `gymnasium.envs.registry` lists, and arguments that its constructor takes."
+        if isinstance(error, ModuleNotFoundError) and colon:
+            hint = f"Run it in the folder of {module}.py, or install the package."
+        raise InputError(f"Gymnasium cannot make it: {str(error).rstrip('. ')}.", Where(PREFIX + name), hint) from None
+
+
+def _let_find(module: str) -> None:
+    """Let a module of the working folder be found that registers environments: `gym:envs:Farm-v0` of envs.py."""
+    top, here = module.partition(".")[0], str(Path.cwd())
+    if here not in sys.path and (Path(f"{top}.py").is_file() or Path(top).is_dir()):
+        sys.path.append(here)
 
 
 def read_env(
@@ -138,6 +164,7 @@ def read_env(
     inner = env.unwrapped
     name = getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__
     where = Where(PREFIX + name)
+    count_actions(env, where)
     given = getattr(inner, "P", None)
     if not isinstance(given, Mapping) or not given or not all(isinstance(rows, Mapping) for rows in given.values()):
         return _visited(env, where, name, fail, goal, labels, state, visiting or Visiting())
@@ -145,9 +172,9 @@ def read_env(
     known = KNOWN.get(name.partition("-")[0].rpartition("/")[2])
     states, actions = (
         len(given),
-        max(count_actions(env), *(int(action) + 1 for rows in given.values() for action in rows)),
+        max(count_actions(env, where), *(int(action) + 1 for rows in given.values() for action in rows)),
     )
-    names = tuple(labels) if labels is not None else known.labels if known is not None else ()
+    names = _named(labels, where) if labels is not None else known.labels if known is not None else ()
     names = names or tuple(f"a{action}" for action in range(actions))
     if len(names) != actions:
         raise InputError(f"there are {actions} actions and {len(names)} labels.", where, "Name every action once.")
@@ -159,6 +186,7 @@ def read_env(
         for action, outcomes in row.items()
     }
     starts = _starts(inner, states, where)
+    _check_wrappers(env, given, where)
     return GymWorld(TransitionTable(name, states, names, rows, starts, features), judged)
 
 
@@ -184,6 +212,42 @@ def _check_table(given: Mapping[Any, Mapping[Any, Any]], where: Where) -> None:
                 exact_reward(one[2], place.at(number))
 
 
+def _check_wrappers(env: Any, given: Mapping[Any, Mapping[Any, Any]], where: Where) -> None:
+    """Refuse wrappers under which random runs take steps that the table does not have."""
+    hint = "Pass env.unwrapped, or make an environment whose P is what its steps do."
+    for kind in wrappers_of(env):
+        if {"ActionWrapper", "RewardWrapper"} & {one.__name__ for one in kind.__mro__}:
+            raise InputError(f"its wrapper {kind.__name__} changes what its table P says.", where, hint)
+    wrappers = [kind.__name__ for kind in wrappers_of(env) if kind.__name__ not in NEUTRAL]
+    rng = np.random.default_rng(0)
+    for episode in range(EPISODES if wrappers else 0):
+        observation, _ = env.reset(seed=episode)
+        taken: list[int] = []
+        for _ in range(STEPS):
+            at = getattr(env.unwrapped, "s", observation)
+            if not _is_number_below(at, len(given)):
+                what = f"nothing tells in which state of its table it is under its wrappers ({', '.join(wrappers)})."
+                raise InputError(what, where, "Keep the number of the state in env.unwrapped.s, or pass env.unwrapped.")
+            options = sorted(given[index(at)])
+            if not options:
+                break
+            taken.append(int(rng.choice(options)))
+            observation, reward, ended, cut, _ = env.step(taken[-1])
+            to = getattr(env.unwrapped, "s", observation)
+            seen = index(to), float(reward), bool(ended)
+            rows = given[index(at)][taken[-1]]
+            if not any(one[0] > 0 and (int(one[1]), float(one[2]), bool(one[3])) == seen for one in rows):
+                what = (
+                    f"its wrappers ({', '.join(wrappers)}) do what its table P does not say: after reset(seed={episode}) and the "
+                    f"actions {taken} it is in state {seen[0]} with the reward {seen[1]:g}."
+                )
+                raise InputError(
+                    what, where, "Pass env.unwrapped, or make an environment whose P is what its steps do."
+                )
+            if ended or cut:
+                break
+
+
 def _is_number_below(given: Any, bound: int | None) -> bool:
     try:
         number = index(given)
@@ -204,10 +268,16 @@ def _visited(
 ) -> GymWorld:
     """Return the world of an environment without a table."""
     found = enumerate_env(
-        env, where, state=state, snapshot=how.snapshot, restore=how.restore, seeds=how.seeds, cuts=how.cuts,
+        env,
+        where,
+        state=state,
+        snapshot=how.snapshot,
+        restore=how.restore,
+        seeds=how.seeds,
+        cuts=how.cuts,
         budget=how.budget,
-    )  # fmt: skip
-    if how.seeds is None and (difference := find_difference(found, env)) is not None:
+    )
+    if (difference := find_difference(found, env, seeds=how.seeds)) is not None:
         raise InputError(
             f"the enumerated model differs from the environment: {difference}.",
             where,
@@ -217,7 +287,7 @@ def _visited(
     members = getattr(env.unwrapped, "actions", None)
     if labels is None and isinstance(members, type) and issubclass(members, Enum) and len(members) == count:
         labels = [one.name for one in members]
-    names = tuple(labels) if labels is not None else tuple(f"a{action}" for action in range(count))
+    names = _named(labels, where) if labels is not None else tuple(f"a{action}" for action in range(count))
     if len(names) != count:
         raise InputError(f"there are {count} actions and {len(names)} labels.", where, "Name every action once.")
     rewards = "" if found.rewarded else "; rewards depend on more than the state and are left out"
@@ -226,6 +296,12 @@ def _visited(
     told_apart = len(set(zip(*found.features.values(), strict=True))) == len(found.keys)
     inputs = tuple(found.features) if found.features and told_apart else OBSERVED
     return GymWorld(table_of(found, name, names, fail, goal), judged, inputs)
+
+
+def _named(labels: Sequence[str], where: Where) -> tuple[str, ...]:
+    if isinstance(labels, str) or not all(isinstance(one, str) for one in labels):
+        raise InputError(f"{labels!r} are no labels.", where, "Give a list of texts: ['left', 'right'].")
+    return tuple(labels)
 
 
 def _value(text: str) -> Any:
@@ -245,7 +321,10 @@ def _features(
     """Return what the number of a state means: by the caller, by the environment's map, or by its `decode`."""
     if given is not None:
         hint = "It is given the number of a state; return {name: integer}."
-        decoded = [asked("state", where, hint, _named_integers, given, one) for one in range(states)]
+        told = [asked("state", where, hint, given, one) for one in range(states)]
+        if not all(isinstance(one, Mapping) for one in told):
+            raise InputError("`state` names no features.", where, hint)
+        decoded = [whole_features(one, where) for one in told]
     elif (shape := _shape(inner)) is not None and shape[0] * shape[1] == states:
         decoded = [dict(zip(("row", "column"), divmod(one, shape[1]), strict=True)) for one in range(states)]
     elif callable(getattr(inner, "decode", None)):
@@ -259,10 +338,6 @@ def _features(
     if any(set(one) != set(decoded[0]) for one in decoded):
         raise InputError("`state` names other features in other states.", where, "Return the same names for all.")
     return {name: tuple(int(one[name]) for one in decoded) for name in decoded[0]}
-
-
-def _named_integers(given: Callable[[int], Mapping[str, int]], state: int) -> dict[str, int]:
-    return {str(name): int(value) for name, value in given(state).items()}
 
 
 def _shape(inner: Any) -> tuple[int, int] | None:
@@ -357,7 +432,12 @@ def _starts(inner: Any, states: int, where: Where) -> tuple[int, ...]:
 
 def _read(file: WorldFile) -> World:
     name, arguments = read_address(file.address)
-    return task_of_world(read_env(make_env(name, arguments)))
+    seeds, cuts = (_listed(arguments.pop(key, "")) for key in ("seeds", "cuts"))
+    return task_of_world(read_env(make_env(name, arguments), visiting=Visiting(seeds=seeds or None, cuts=cuts)))
+
+
+def _listed(given: Any) -> list[Any]:
+    return [_value(one) if "/" not in one else one for one in str(given).split(",") if one]
 
 
 GYM = WorldFormat(

@@ -33,8 +33,3 @@ def started(fmp: FiniteMemoryPolicy, starts: Region) -> FiniteMemoryPolicy:
 def goal_or_no_start(goal: Region, fmp: FiniteMemoryPolicy) -> Region:
     """Return the goal of a policy that `started` made: where it cannot leave its first control state, it has not begun."""
     return replace(goal, cases=(*goal.cases, Case(frozenset(fmp.initial), ())))
-
-
-def is_start(fmp: FiniteMemoryPolicy, state: str) -> bool:
-    """Return whether the control state is the one that `started` put before all others."""
-    return state.startswith(NAME) and fmp.initial == (state,) and all(edge.target != state for edge in fmp.edges)
