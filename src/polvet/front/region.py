@@ -168,7 +168,7 @@ def decide_region(task: Task, question: Question, work: Work) -> SafeRegion:
     from polvet.safety.regions import tell_apart
 
     # `output` is the certificate's here; answers are not kept.
-    _, decided = decide_unproved(task, replace(question, output=None), work)
+    _, decided, _ = decide_unproved(task, replace(question, output=None), work)
     region = tell_apart(task, question.states, decided.safe, budget=work.budget)
     prover = Decider(task, algorithm="lazy", share=True)
     paths: dict[str, str] = {}

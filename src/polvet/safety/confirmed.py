@@ -28,6 +28,18 @@ Prover = Callable[[Sequence[State]], Certificate]
 """Makes one certificate for the states; ValueError: they are not what the verdict says."""
 
 
+Lost = Callable[[Decider], None]
+"""Tells a decider what a smaller game lost."""
+
+
+def knowing(task: Task, lost: Sequence[Lost] = ()) -> Decider:
+    """Return a decider that makes evidence, and knows what is lost; then for safe states alone."""
+    decider = Decider(task, algorithm="lazy", share=True)
+    for tell in lost:
+        tell(decider)
+    return decider
+
+
 class Won(Protocol):
     """A game over a few variables, with evidence for the states that it wins."""
 
@@ -71,13 +83,14 @@ def confirm_answers(
     found: float,
     budget: Budget,
     won: Won | None = None,
+    lost: Sequence[Lost] = (),
 ) -> Confirmation | None:
     """Return whether the verdicts on many states were checked, in so much time as finding them took, and a little more.
 
-    Safe states that are `won` are proved together, by who knows that.
+    Safe states that are `won` are proved together, by who knows that; others by a search that knows what is `lost`.
     """
     within = budget.at_most(seconds_for(found, small=len(states) <= SMALL_STATES))
-    decider = Decider(task, algorithm="lazy", share=True)
+    deciders = {Verdict.SAFE: knowing(task, lost), Verdict.UNSAFE: knowing(task)}
     most = int(A_SECOND * (found + BESIDES))
     claims: list[tuple[str, Sequence[State], Prover]] = []
     for verdict in (Verdict.SAFE, Verdict.UNSAFE):
@@ -86,7 +99,7 @@ def confirm_answers(
             told = [state for state in chosen if won.holds(state)]
             claims += [(verdict.value, told, partial(won.prove, budget=within))] if told else []
             chosen = [state for state in chosen if not won.holds(state)]
-        make = partial(_prove, decider, verdict, within, most)
+        make = partial(_prove, deciders[verdict], verdict, within, most)
         claims += [(verdict.value, batch, make) for batch in _batches(chosen)]
     return confirm_batches(task, claims, found=found, budget=within)
 
