@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 SHORT = 0.2
+Say = Callable[[dict[str, Any]], None]
 
 
 def answer(prepare: str, question: dict[str, Any], limit: float) -> dict[str, Any]:
@@ -44,10 +45,11 @@ def answer(prepare: str, question: dict[str, Any], limit: float) -> dict[str, An
     return reply if reply["seconds"] <= limit else {"answer": "limit", "seconds": limit}
 
 
-def forked(work: Callable[[], dict[str, Any]], limit: float) -> tuple[dict[str, Any] | None, float]:
+def forked(work: Callable[[Say], dict[str, Any]], limit: float) -> tuple[dict[str, Any] | None, float]:
     """Return what the work returns and the CPU seconds of a process that does it, with those of all solvers that it starts.
 
-    None where they were killed at the limit. What was read before is not read again: the process is a copy of this one.
+    Where they were killed at the limit: what the work said last, None where it said nothing. What was read before is not read
+    again: the process is a copy of this one.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -58,7 +60,11 @@ def forked(work: Callable[[], dict[str, Any]], limit: float) -> tuple[dict[str, 
         try:
             os.close(reading)
             with os.fdopen(writing, "w", encoding="utf-8") as pipe:
-                json.dump(work(), pipe)
+
+                def say(told: dict[str, Any]) -> None:
+                    print(json.dumps(told), file=pipe, flush=True)
+
+                say(work(say))
         finally:
             os._exit(0)
     os.close(writing)
@@ -75,9 +81,10 @@ def forked(work: Callable[[], dict[str, Any]], limit: float) -> tuple[dict[str, 
                 killed = True
     _, _, usage = os.wait4(child, 0)
     seconds = usage.ru_utime + usage.ru_stime
-    if killed or not pieces or seconds > limit:
-        return None, limit
-    return json.loads(b"".join(pieces)), seconds
+    *_, last = [None, *b"".join(pieces).split(b"\n")[:-1]]  # a line that was cut short does not count
+    if last is None and not killed:
+        raise RuntimeError("the process ended without an answer; what it printed says why")
+    return None if last is None else json.loads(last), limit if killed else seconds
 
 
 def family_seconds(process: int) -> float:

@@ -10,8 +10,8 @@ Table 2         bounded model checking: length and seconds of a shortest unsafe 
 Predicates grow as section 8.3 says: per variable in the order of binary search; Blocksworld and SlidingTiles refine move costs last,
 Transport the truck first and then one variable after the other, Racetrack all at once. Our instances are generated from the paper's
 description, and the policies are ours: networks that imitate a careful rule (`verification_policies`), and networks by deep
-Q-learning (`--dqn`), of the paper's sizes. The sums that a model conserves are known in every abstract state, to everybody alike.
-    python -m benchmarks.predicate_abstraction [--limit 10] [--only REGEX] [--part growth|tests|starts|lengths] [--dqn]
+Q-learning (`-dqn`), of the paper's sizes. The sums that a model conserves are known in every abstract state, to everybody alike.
+    python -m benchmarks.predicate_abstraction [--limit 10] [--only REGEX] [--part growth|tests|starts|lengths] [--learn]
 It writes results/predicate-abstraction.json, .md and .svg files; cells measured before with the same limit are kept.
 """
 
@@ -24,15 +24,16 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from benchmarks.cpu_limited import forked
+from benchmarks.cpu_limited import Say, forked
 from benchmarks.verification_policies import FOLDER, imperfect_instances, instances
 from polvet.budget import Budget
 from polvet.model.task import Task
@@ -41,34 +42,43 @@ from polvet.policy.compiled import Bound, compile_policy
 from polvet.symbolic.cells import Cell, Row
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.operators import SILENT, LinearTask
-from polvet.verify.abstraction import Expansion, Options, PaperTests, Space, Stopped
-from polvet.verify.bmc import bounded
+from polvet.verify.abstraction import Expansion, Options, PaperTests, Space, Stopped, Tests
+from polvet.verify.bmc import Frames, bounded
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.linearized import linearized
+from polvet.verify.method import Method
 from polvet.verify.methods import PAPER_CONFIGURATIONS
 from polvet.verify.portfolio import verify
 from polvet.verify.predicates import Predicate
 from polvet.verify.questions import Patience, Reply
 from polvet.verify.safe_starts import find_safe_starts
 from polvet.verify.slicing import sliced
+from polvet.verify.unrolling import Unrolling, unrolled
 
 RESULTS = Path(__file__).resolve().parent / "results"
 FILE = RESULTS / "predicate-abstraction.json"
-PANELS = r"^(blocksworld-[46]-ca|sliding-tiles-3-ci|transport-(4-4|10-15)|racetrack-barto-small)-2x16$"
-ALL_WIDTHS = r"^(blocksworld-6-ca|blocksworld-8-ci|sliding-tiles-8-c[ia]|transport-10-15|racetrack-barto-small)-2x"
+PANELS = r"^(blocksworld-4-ca|sliding-tiles-3-ci|transport-4-4|racetrack-barto-small)-2x16(-dqn)?$"
+ALL_WIDTHS = (
+    r"^(blocksworld-6-ca|blocksworld-8-ci|sliding-tiles-8-c[ia]|transport-10-15|racetrack-barto-small)-2x\d+(-dqn)?$"
+)
 PLAIN, BOXES = "PA", "boxes"
 SOLVERS = (BOXES, PLAIN, *PAPER_CONFIGURATIONS)
-TESTS = {
-    "No-Sel-No-App": (False, False),
-    "No-Sel-App": (False, True),
-    "Sel-No-App": (True, False),
-    "Sel-App": (True, True),
+TESTS: dict[str, tuple[Tests, Tests]] = {
+    "No-Sel-No-App": ("off", "off"),
+    "No-Sel-Rel-App": ("off", "relaxed"),
+    "Rel-Sel-No-App": ("relaxed", "off"),
+    "Rel-Sel-Rel-App": ("relaxed", "relaxed"),
+    "Ex-Sel-Ex-App": ("exact", "exact"),
 }
-FEW = r"-few$"
+IMPERFECT = r"-few$|-dqn$"
 READING_SECONDS = 300.0
 MEGABYTES = 4_000
-LEARNING_STEPS = 30_000
-MOST_SETS = 4
+LEARNING_STEPS = 300_000
+MOST_SETS = 5
+MOST_IN_A_ROW = 2
+"""Sets of predicates at which a configuration may reach the limit, one after the other, before it is asked about no larger ones."""
+LONGEST = 50
+LIMIT = "limit"
 PAPER_LENGTHS = {  # Table 2: shortest unsafe run, seconds, greatest length checked in 12 h, for 16, 32 and 64 neurons
     "racetrack-barto-small": (("3", "36.9", "12"), ("3", "40.1", "11"), ("3", "316.5", "7")),
     "blocksworld-6-ca": (("-", "-", "6"), ("-", "-", "5"), ("-", "-", "4")),
@@ -185,8 +195,8 @@ def measured(
     instance: Instance, predicates: Sequence[Predicate], options: Options | str, limit: float
 ) -> dict[str, Any]:
     """Return what becomes of one abstraction and its CPU seconds, those of the solvers included."""
-    sizes, seconds = forked(lambda: build(instance, predicates, options), limit)
-    return {"seconds": round(seconds, 3), **(sizes or {"stopped": "limit"})}
+    sizes, seconds = forked(lambda _: build(instance, predicates, options), limit)
+    return {"seconds": round(seconds, 3), **(sizes or {"stopped": LIMIT})}
 
 
 def build(instance: Instance, predicates: Sequence[Predicate], options: Options | str) -> dict[str, Any]:
@@ -233,16 +243,16 @@ def proved_starts(space: Space) -> list[Any]:
 # -- instances
 
 
-def tasks(only: str, dqn: bool) -> Iterator[tuple[str, Bound]]:
-    """Yield the imitated networks, or those by deep Q-learning, which are trained where they are missing."""
+def tasks(only: str, learn: bool = False) -> Iterator[tuple[str, Bound]]:
+    """Yield the imitated networks and those by deep Q-learning (`-dqn`); with `learn` the latter are trained where they are missing."""
     for name, task, _, hidden, leave_out in chain(instances(), imperfect_instances()):
-        if not re.search(only, name):
-            continue
-        path = FOLDER / (f"{name}-dqn.onnx" if dqn else f"{name}.onnx")
-        if dqn and not path.exists():
-            learn_network(task, hidden, leave_out, path)
-        if path.exists():
-            yield path.stem, compile_policy(load_fitted(task, path))
+        for path in (FOLDER / f"{name}.onnx", FOLDER / f"{name}-dqn.onnx"):
+            if not re.search(only, path.stem):
+                continue
+            if learn and path.stem.endswith("-dqn") and not path.exists():
+                learn_network(task, hidden, leave_out, path)
+            if path.exists():
+                yield path.stem, compile_policy(load_fitted(task, path))
 
 
 def learn_network(task: Task, hidden: tuple[int, ...], leave_out: tuple[str, ...], path: Path) -> None:
@@ -276,11 +286,17 @@ def measure_growth(name: str, bound: Bound, limit: float) -> Iterator[dict[str, 
     if isinstance(instance, str):
         yield head | {"share": None, "solver": BOXES, "stopped": instance}
         return
+    in_a_row = dict.fromkeys(SOLVERS, 0)
     for share, predicates in growing_sets(name, instance.task):
         for solver in SOLVERS:
             options = Options(solver) if solver in PAPER_CONFIGURATIONS else PLAIN if solver == PLAIN else Options()
             cell = head | {"share": round(share, 3), "predicates": len(predicates), "solver": solver, "limit": limit}
-            yield measured_before(cell) or cell | measured(instance, predicates, options, limit)
+            if in_a_row[solver] >= MOST_IN_A_ROW:
+                yield cell | {"seconds": None, "stopped": "not asked"}
+                continue
+            row = measured_before(cell) or cell | measured(instance, predicates, options, limit)
+            in_a_row[solver] = in_a_row[solver] + 1 if row.get("stopped") == LIMIT else 0
+            yield row
 
 
 def measure_tests(name: str, bound: Bound, limit: float) -> Iterator[dict[str, Any]]:
@@ -292,7 +308,7 @@ def measure_tests(name: str, bound: Bound, limit: float) -> Iterator[dict[str, A
     for share, predicates in growing_sets(name, instance.task)[1:-1:2]:
         for solver in (BOXES, "BnB(Mar)"):
             for tests, (selection, applicability) in TESTS.items():
-                options = Options(solver, selection_tests=selection, applicability_tests=applicability)
+                options = Options(solver, selection=selection, applicability=applicability)
                 cell = head | {"share": round(share, 3), "predicates": len(predicates), "solver": solver}
                 cell |= {"tests": tests, "limit": limit}
                 yield measured_before(cell) or cell | measured(instance, predicates, options, limit)
@@ -301,7 +317,7 @@ def measure_tests(name: str, bound: Bound, limit: float) -> Iterator[dict[str, A
 def measure_starts(name: str, bound: Bound, limit: float) -> Iterator[dict[str, Any]]:
     """Yield what section 9.3 asks, of the states themselves: how many start states are proved safe, and is the policy."""
     begun = time.process_time()
-    region, certificate = find_safe_starts(bound, budget=Budget(limit, MEGABYTES))
+    region, certificate = find_safe_starts(bound, budget=Budget(limit, MEGABYTES, clock=time.process_time))
     yield {
         "part": "starts",
         "instance": name,
@@ -315,22 +331,39 @@ def measure_starts(name: str, bound: Bound, limit: float) -> Iterator[dict[str, 
 
 
 def measure_lengths(name: str, bound: Bound, limit: float) -> Iterator[dict[str, Any]]:
-    """Yield Table 2: bounded model checking beside explicit enumeration and our portfolio."""
-    for method in (bounded(), "explicit", "auto"):
-        begun = time.monotonic()
-        result = verify(bound, method=method, budget=Budget(limit, MEGABYTES))
+    """Yield Table 2: bounded model checking, ours and by formulas, beside explicit enumeration and our portfolio."""
+    for method in (bounded(LONGEST), unrolled(LONGEST), "explicit", "auto"):
+        found, seconds = forked(partial(ask_for_lengths, bound, method), limit)
         yield {
             "part": "lengths",
             "instance": name,
             "solver": method if isinstance(method, str) else method.name,
-            "verdict": result.verdict.value,
-            "seconds": round(time.monotonic() - begun, 3),
-            "steps": len(result.run.actions) if result.verdict.value == "unsafe" else None,
-            "refuted": result.figures.get("refuted_steps"),
-            "states": result.figures.get("states"),
-            "reason": getattr(result, "reason", None),
+            "seconds": round(seconds, 3),
             "limit": limit,
+            **({"verdict": "unknown", "refuted": -1, "states": None, "steps": None} | (found or {})),
         }
+
+
+def ask_for_lengths(bound: Bound, method: str | Method, say: Say) -> dict[str, Any]:
+    """Return what a method finds; lengths are told as they are begun, since then the one before is refuted."""
+
+    def telling(asked: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(its: Any, steps: int) -> Any:
+            say({"refuted": steps - 1})
+            return asked(its, steps)
+
+        return ask
+
+    Frames.refute = telling(Frames.refute)  # type: ignore[method-assign]
+    Unrolling.query = telling(Unrolling.query)  # type: ignore[method-assign]
+    result = verify(bound, method=method, budget=Budget(None, MEGABYTES))
+    return {
+        "verdict": result.verdict.value,
+        "steps": len(result.run.actions) if result.verdict.value == "unsafe" else None,
+        "refuted": result.figures.get("refuted_steps", -1),
+        "states": result.figures.get("states"),
+        "reason": getattr(result, "reason", None),
+    }
 
 
 PARTS = {"growth": measure_growth, "tests": measure_tests, "starts": measure_starts, "lengths": measure_lengths}
@@ -379,8 +412,8 @@ def growth_picture(name: str, rows: Sequence[dict[str, Any]], key: str, title: s
 
 
 def cell_text(row: dict[str, Any] | None) -> str:
-    """Return a cell of a table: seconds, or a dash where the limit came first."""
-    if row is None:
+    """Return a cell of a table: seconds, or a dash where the limit came first; empty where it was not asked."""
+    if row is None or row["seconds"] is None:
         return ""
     return "-" if "stopped" in row else f"{row['seconds']:.2f}"
 
@@ -394,10 +427,10 @@ def configurations_table(growth: Sequence[dict[str, Any]]) -> list[str]:
     whole = [here for here in cells.values() if set(SOLVERS) <= set(here)]
     lines = [
         "",
-        "## Table 1: the configurations, over all cells below that everybody was asked",
+        "## Table 1: the configurations, over all sets of predicates of Fig. 1",
         "",
         f"*Answered*: of {len(whole)} pairs of an instance and a set of predicates. *Times BnB(Mar)*: "
-        "geometric mean of the ratio of CPU seconds, on the pairs that both answer.",
+        "geometric mean of the ratio of CPU seconds, on the pairs that both answer. What was not asked counts as not answered.",
         "",
         "| configuration | relaxed test | exact test | answered | times BnB(Mar) | on pairs | the paper says |",
         "|---|---|---|---:|---:|---:|---|",
@@ -436,6 +469,13 @@ def starts_table(rows: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
+def length_cells(row: dict[str, Any]) -> list[str]:
+    """Return the shortest unsafe run, the greatest length refuted, and the seconds of a search by lengths."""
+    run = "-" if row["steps"] is None else str(row["steps"])
+    refuted = "all" if row["verdict"] == "safe" else "-" if row["refuted"] < 0 else str(row["refuted"])
+    return [run, refuted, f"{row['seconds']:.2f}"]
+
+
 def told(count: int | None) -> str:
     """Return a count, or a dash where it is not known."""
     return "-" if count is None else f"{count:,}"
@@ -458,7 +498,8 @@ def write(rows: list[dict[str, Any]]) -> None:
     lines = [
         "# Policy predicate abstraction, the evaluation",
         "",
-        f"`python -m benchmarks.predicate_abstraction`; one thread, {versions}. `-`: not within the limit; empty: not measured. "
+        f"`python -m benchmarks.predicate_abstraction`; one thread, {versions}. `-`: not within the limit; empty: "
+        "not asked, after the limit was reached at two smaller sets in a row. "
         f"Limits per cell, everybody alike: {limits} (the paper: 12 h and 4 GB). "
         "PA: predicate abstraction without the policy; boxes: our own engine.",
         "",
@@ -511,20 +552,25 @@ def write(rows: list[dict[str, Any]]) -> None:
             "",
             "## Table 2: bounded model checking, explicit enumeration, and `auto`",
             "",
-            "| instance | bmc: shortest unsafe run | seconds | refuted up to | the paper's three | explicit | states | auto |",
-            "|---|---|---|---|---|---|---|---|",
+            "*Refuted*: the greatest length without an unsafe run; *all*: a frame equals the next one, which is a proof. The paper's: "
+            "shortest unsafe run, its seconds, greatest length refuted.",
+            "",
+            "| instance | bmc: run | refuted | CPU s | unrolling (Z3): run | refuted | CPU s | the paper's three "
+            "| explicit | states | auto |",
+            "|---|---|---|---|---|---|---|---|---|---|---|",
         ]
         for name in dict.fromkeys(row["instance"] for row in lengths):
             here = {row["solver"]: row for row in lengths if row["instance"] == name}
-            bmc, explicit, auto = here["bmc"], here["explicit"], here["auto"]
+            explicit, auto = here["explicit"], here["auto"]
             family, width = re.match(r"(.*)-2x(\d+)", name).groups()  # type: ignore[union-attr]
             paper = PAPER_LENGTHS.get(family)
-            theirs = ", ".join(paper[("16", "32", "64").index(width)]) if paper and "dqn" not in name else ""
-            lines.append(
-                f"| {name} | {bmc['steps'] if bmc['steps'] is not None else '-'} | {bmc['seconds']:.2f} | {bmc['refuted']} "
-                f"| {theirs} | {explicit['verdict']} {explicit['seconds']:.2f} | {explicit['states'] or '-'} "
-                f"| {auto['verdict']} {auto['seconds']:.2f} |"
-            )
+            theirs = ", ".join(paper[("16", "32", "64").index(width)]) if paper else ""
+            cells = [
+                name, *length_cells(here["bmc"]), *length_cells(here["unrolling"]), theirs,
+                f"{explicit['verdict']} {explicit['seconds']:.2f}", explicit["states"] or "-",
+                f"{auto['verdict']} {auto['seconds']:.2f}",
+            ]  # fmt: skip
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
     (RESULTS / "predicate-abstraction.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -539,12 +585,14 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=10.0, help="seconds per cell")
     parser.add_argument("--only", default=None, help="a regular expression for instances")
     parser.add_argument("--part", choices=tuple(PARTS), action="append")
-    parser.add_argument("--dqn", action="store_true", help="networks by deep Q-learning, trained where missing")
+    parser.add_argument(
+        "--learn", action="store_true", help="train networks by deep Q-learning that match and are missing"
+    )
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for part in options.part or tuple(PARTS):
-        only = options.only or {"starts": FEW, "lengths": ALL_WIDTHS}.get(part, PANELS)
-        for name, bound in tasks(only, options.dqn):
+        only = options.only or {"starts": IMPERFECT, "lengths": ALL_WIDTHS}.get(part, PANELS)
+        for name, bound in tasks(only, options.learn):
             for row in PARTS[part](name, bound, options.limit):
                 print(row, file=sys.stderr, flush=True)
                 write([*(one for one in rows_before() if key(one) != key(row)), row])

@@ -13,6 +13,8 @@ import argparse
 import io
 import json
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,6 +22,7 @@ import tarfile
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,11 @@ TASKS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("blocksworld", {"n": 7}),
     ("one-way-line", {"n": 15, "p": 10}),
 )
+NETWORKS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("racetrack-corner-2x16", "racetrack", {"map": "corner"}),
+    ("blocksworld-4-ci-2x16", "blocksworld", {"n": 4, "cost": 0}),
+)
+"""Policies of `benchmarks/policies`, and their tasks."""
 
 
 def default_reference() -> str:
@@ -59,20 +67,31 @@ def reference_build(revision: str) -> Path:
             tar.extractall(folder, filter="data")
         install = ["pip", "install", "-q", "--disable-pip-version-check", "--no-build-isolation", "--no-deps"]
         subprocess.run([sys.executable, "-m", *install, "--target", "site", "."], cwd=folder, check=True)
+        if missing := _missing(folder / "site"):
+            subprocess.run([sys.executable, "-m", *install[:-1], "--target", "site", *missing], cwd=folder, check=True)
     if not (folder / "benchmarks" / "quick_jobs.py").exists():  # older than this comparison: it runs today's jobs
         for name in ("quick_jobs.py", "exploring.py"):
             (folder / "benchmarks" / name).write_text((ROOT / "benchmarks" / name).read_text())
     return folder
 
 
+def _missing(site: Path) -> list[str]:
+    """Return what the package there needs, extras aside, and this environment does not have."""
+    (package,) = distributions(name="polvet", path=[str(site)])
+    needed = [text.split(";")[0].strip() for text in package.requires or () if "extra ==" not in text]
+    return [one for one in needed if not any(distributions(name=re.split(r"[^\w.-]", one)[0]))]
+
+
 def interpreter(reference: Path | None) -> tuple[list[str], dict[str, str], Path]:
     """Return the words, the environment and the folder that start Python in the reference build, or in this one."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["OMP_NUM_THREADS"] = "1"
     if reference is None:
-        return [sys.executable], {**os.environ, "OMP_NUM_THREADS": "1"}, ROOT
+        return [sys.executable], environment, ROOT
     # Without `site`, because an editable install of this tree puts itself before every path.
     others = [path for path in sys.path if path and Path(path) not in (ROOT, ROOT / "src")]
     paths = os.pathsep.join([str(reference / "site"), *others])
-    return [sys.executable, "-S"], {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}, reference
+    return [sys.executable, "-S"], {**environment, "PYTHONPATH": paths}, reference
 
 
 class Build:
@@ -174,6 +193,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for domain, options in TASKS:
             generate(domain, **options).write(Path(folder) / f"{domain}.jani")
+        (Path(folder) / "policies").mkdir()
+        for policy, domain, options in NETWORKS:
+            generate(domain, **options).write(Path(folder) / "policies" / f"{policy}.jani")
+            shutil.copy(ROOT / "benchmarks" / "policies" / f"{policy}.onnx", Path(folder) / "policies")
         arguments = [folder, *([str(given.models.resolve())] if given.models else [])]
         reference, current = Build(arguments, reference_folder), Build(arguments)
         words = given.only.split(",")

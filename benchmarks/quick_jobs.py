@@ -57,6 +57,8 @@ endmodule
 """
 POLICIES = {"line-good": (80, 500), "bird": (1_000, 10_000), "blocks": (1, 30_000)}
 """How often the whole policy is verified in one measurement, and how many runs are made from each start."""
+NETWORKS = (40, 200)
+"""The same for networks, with their tasks in the folder `policies`."""
 MAX_STEPS = 200
 Job = Callable[[], Any]
 
@@ -77,12 +79,11 @@ def model_jobs(name: str, path: Path, constants: dict[str, Any], wanted: str) ->
     yield f"check {name}", check
 
 
-def policy_jobs(name: str) -> Iterator[tuple[str, Job]]:
-    """Verify explicitly, simulate and fuzz a shipped policy."""
-    shipped = find_shipped(name)
-    bound = compile_policy(load_fitted(load_task(shipped.task), shipped.policy))
+def policy_jobs(name: str, task: Path, policy: Path) -> Iterator[tuple[str, Job]]:
+    """Verify explicitly, simulate and fuzz a policy."""
+    bound = compile_policy(load_fitted(load_task(task), policy))
     starts = bound.compiled.pack_starts(Starts.of(bound.task))
-    loops, runs = POLICIES[name]
+    loops, runs = POLICIES.get(name, NETWORKS)
 
     def verify() -> Any:
         return [Search(bound).go_on().figures["states"] for _ in range(loops)]
@@ -119,7 +120,10 @@ def jobs(folder: Path, models: Path | None) -> dict[str, Job]:
     ring.write_text(RING)
     found = dict(model_jobs("ring", ring, {}, "Pmax=? [F (a=N)]"))
     for name in POLICIES:
-        found |= policy_jobs(name)
+        shipped = find_shipped(name)
+        found |= policy_jobs(name, shipped.task, shipped.policy)
+    for policy in sorted((folder / "policies").glob("*.onnx")):
+        found |= policy_jobs(policy.stem, policy.with_suffix(".toml"), policy)
     for task in sorted(folder.glob("*.toml")):
         found |= decide_jobs(task.stem, task)
     for file, constants, wanted in MODELS if models else ():

@@ -1,7 +1,8 @@
 """Exploring and building by one, two and four threads: the same numbers and matrices, CPU and wall-clock seconds, in turns.
 
 Every array of a space is compared with that of one thread. Wall-clock seconds mean what the machine had to spare; `load` is said.
-    python -m benchmarks.threads [--repeat 3] [--only wlan,crowds] [-o benchmarks/results/threads.json]
+`--references` does not measure: it compares the arrays on every reference model of up to 2 million states.
+    python -m benchmarks.threads [--references] [--repeat 3] [--only wlan,crowds] [-o benchmarks/results/threads.json]
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.exploring import BENCHMARKS, MODELS, RESULTS, exact
+from benchmarks.references import MOST_STATES, references
 from polvet.kernel.compiled import Compiled
 from polvet.model.instantiate import instantiate
 from polvet.worlds.formats import load_model
@@ -57,6 +59,24 @@ def row(file: str, constants: dict[str, Any], build: bool, repeat: int) -> dict[
     }  # fmt: skip
 
 
+def compare_references() -> dict[str, Any]:
+    """Return on how many reference models, with how many states together, all numbers of threads find the same."""
+    found: dict[str, Any] = {"models": 0, "states": 0, "differ": []}
+    known = {(one.file, one.constants, one.states) for one in references() if one.states}
+    for file, constants, states in sorted(known, key=str):
+        if states > MOST_STATES:
+            continue
+        model = load_model(BENCHMARKS / file)
+        compiled = Compiled(instantiate(model, exact(dict(constants), model)))
+        first, *others = (explored(compiled, True, threads)[2] for threads in THREADS)
+        if not all(np.array_equal(a, b) for arrays in others for a, b in zip(first, arrays, strict=True)):
+            found["differ"].append(f"{file} {dict(constants)}")
+        found["models"] += 1
+        found["states"] += len(first[0])
+        print(found["models"], file, len(first[0]), flush=True)
+    return found
+
+
 def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
     """Return the results as Markdown."""
     lines = [
@@ -80,6 +100,12 @@ def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         )
         + ".",
     ]
+    if compared := about.get("references"):
+        lines += [
+            "",
+            f"The same was compared on {compared['models']} reference models with {compared['states']:,} states together: "
+            f"{len(compared['differ'])} of them differ.",
+        ]
     return "\n".join(lines)
 
 
@@ -89,7 +115,13 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", default="")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "threads.json")
+    parser.add_argument("--references", action="store_true", help="compare all reference models, and measure nothing")
     options = parser.parse_args()
+    kept = json.loads(options.output.read_text()) if options.output.exists() else {}
+    if options.references:
+        about = {**kept, "references": compare_references()}
+        write(options.output, about.pop("rows"), about)
+        return
     rows = []
     about = {"cores": os.cpu_count(), "repeat": options.repeat, "load_before": load()}
     for file, constants, _ in MODELS:
@@ -98,8 +130,13 @@ def main() -> None:
                 rows.append(row(file, constants, build, options.repeat))
                 print(rows[-1], flush=True)
     about["load"] = load()
-    options.output.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
-    options.output.with_suffix(".md").write_text(table(rows, about) + "\n")
+    write(options.output, rows, about | ({"references": kept["references"]} if "references" in kept else {}))
+
+
+def write(output: Path, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
+    """Write the figures, and the table beside them."""
+    output.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
+    output.with_suffix(".md").write_text(table(rows, about) + "\n")
 
 
 def load() -> float | None:

@@ -4,6 +4,7 @@ The watch looks at every InputError that polvet makes while tests run, also insi
 """
 
 import os
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -18,6 +19,10 @@ BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "shared" / "benchma
 settings.register_profile("repeatable", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("repeatable")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Shells start what runs in the background so, and whatever it starts: tests of Ctrl-C would wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 QUICK_EXAMPLES, QUICK_CASES = 5, 1
 SOURCE = str(Path(__file__).resolve().parent.parent / "src" / "polvet")

@@ -15,7 +15,7 @@ from docs.draw_architecture import PICTURE, arrows, imports_of, python_files, ro
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
-    errors choices system budget interrupts numbers files _core model jani prism pddl features worlds sources kernel
+    errors verdict choices system budget interrupts numbers files _core model jani prism pddl features worlds sources kernel
     symbolic solvers policy records check confirm workers mdp safety fuzz debug repair verify shield termination
     general domains train campaign acceptance report front cli
     """.split()  # noqa: SIM905

@@ -39,7 +39,7 @@ from polvet.repair.repair import Options, repair
 from polvet.safety.decide import Decider
 from polvet.shield import Impossible, permit
 from polvet.termination.decide import terminates
-from polvet.termination.verdicts import Verdict
+from polvet.verdict import Verdict
 from polvet.verify.methods import METHODS
 from polvet.verify.replay import replay
 from tests.debug.oracle import random_case

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from polvet.front.plans import GoalMissed, Nonterminating, Terminating, terminates
     from polvet.front.policy import Policy
     from polvet.front.region import SafeRegion
-    from polvet.front.result import Run, Verdict
+    from polvet.front.result import Run
     from polvet.front.results import (
         Accepted,
         Comparison,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from polvet.front.task import Task
     from polvet.model.automata import Model
     from polvet.model.build import ModelBuilder
+    from polvet.verdict import Verdict
 
 __version__ = "0.2.0"
 
@@ -68,7 +69,8 @@ _HOMES = {
     "polvet.front.plans": ("GoalMissed", "Nonterminating", "Terminating", "terminates"),
     "polvet.front.policy": ("Policy",),
     "polvet.front.region": ("SafeRegion",),
-    "polvet.front.result": ("Run", "Verdict"),
+    "polvet.front.result": ("Run",),
+    "polvet.verdict": ("Verdict",),
     "polvet.front.results": (
         "Accepted", "Comparison", "Description", "Evaluation", "Exploration", "Fault", "Faults", "Fence", "Fuzzing", "Gate",
         "Impossible", "Rejected", "Repair", "Safe", "Simulation", "Training", "Unknown", "Unsafe", "Value",

@@ -242,7 +242,7 @@ class Decider:
     ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]: ...
     def foresee(
         self, program: Program, variables: Sequence[int], lines: Sequence[tuple[float, float, int]],
-        clocks: Sequence[tuple[int, int]], verdicts: NDArray[np.uint8],
+        clocks: Sequence[tuple[int, int]], tops: Sequence[tuple[int, int]], verdicts: NDArray[np.uint8],
     ) -> None: ...  # fmt: skip
     def safe_policy(
         self, states: NDArray[np.uint64], seconds: float, bytes: int

@@ -146,7 +146,7 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
     def refuse(constant: str) -> Any:
         raise InputError(f"{constant} is not a JSON number.", where, "Write a finite number.")
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, Any]]) -> Json:
         found = dict(pairs)
         if len(found) < len(pairs):
             keys = [key for key, _ in pairs]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import python_files, read_bytes, read_text, refuse_unknown_keys, sha256
+from polvet.files import Json, python_files, read_bytes, read_text, refuse_unknown_keys, sha256
 from polvet.model.arithmetic import Value
 from polvet.model.automata import Model
 from polvet.model.expressions import FALSE, Binary, Expression, Name, conjunction, disjunction, is_expression
@@ -150,9 +150,15 @@ def make_task(parts: TaskParts) -> Task:
     reading = replace(parts.reading, inputs=parts.reading.inputs or world.inputs)
     reading = _with_expressions(reading, network, world.number, Where(str(parts.source.file)))
     return Task(
-        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), reading,
-        parts.options.avoid, parts.options, parts.source,
-    )  # fmt: skip
+        network,
+        found.get("fail", FALSE),
+        found.get("goal", FALSE),
+        found.get("start"),
+        reading,
+        parts.options.avoid,
+        parts.options,
+        parts.source,
+    )
 
 
 class _Subject:
@@ -327,7 +333,7 @@ def _model_text(address: str | Path) -> bytes:
     return dump_world(load_model(address))[1].encode()
 
 
-def _read_toml(path: str | Path) -> dict[str, Any]:
+def _read_toml(path: str | Path) -> Json:
     try:
         document = tomllib.loads(read_text(path, max_bytes=1 << 20))
     except tomllib.TOMLDecodeError as error:

@@ -12,11 +12,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from polvet.check import risk_bound as checker
 from polvet.check.checker import Subjects
 from polvet.errors import InputError
 from polvet.policy.binding import load_fitted
 from polvet.records.packed import pack_columns
 from polvet.sources import TaskOptions, load_task
+from tests.attack.bulk import in_bulk
 from tests.attack.permissive import HAIRS, Small, _mixed, _random
 
 
@@ -108,14 +110,20 @@ def false_bounds(rng, folder):
         made += [(max(g[s] for s in world.small.starts), g) for g in _too_low(rng, world)]
     for bound, values in made:
         if bound < world.worst:
-            yield world.claim("risk-bound", bound, values), world.subjects, nullcontext()
+            made = world.claim("risk-bound", bound, values)
+            yield made, world.subjects, nullcontext()
+            yield made, world.subjects, in_bulk(checker)
     listed = world.reached()
     missing = rng.choice(listed)
     rest = [state for state in listed if state != missing]
-    yield world.claim("risk-bound", world.worst, true, rest), world.subjects, nullcontext()
+    made = world.claim("risk-bound", world.worst, true, rest)
+    yield made, world.subjects, nullcontext()
+    yield made, world.subjects, in_bulk(checker)
     if world.worst:
         twice = sorted([*listed, *world.small.starts])
-        yield world.claim("risk-bound", world.worst / 2, true, twice), world.subjects, nullcontext()
+        made = world.claim("risk-bound", world.worst / 2, true, twice)
+        yield made, world.subjects, nullcontext()
+        yield made, world.subjects, in_bulk(checker)
 
 
 def _too_low(rng, world):
@@ -154,7 +162,9 @@ def false_excesses(rng, folder):
             risk = world.true[state] if state in small.starts else Fraction(0)
             if values[state] > risk:
                 more = {"ranks": [ranks[k] for k in listed], "start": place}
-                yield world.claim("risk-exceeds", risk, values, listed, **more), world.subjects, nullcontext()
+                made = world.claim("risk-exceeds", risk, values, listed, **more)
+                yield made, world.subjects, nullcontext()
+                yield made, world.subjects, in_bulk(checker)
 
 
 def _distances(world):

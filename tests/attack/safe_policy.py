@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from polvet.check import listed_actions
+from tests.attack.bulk import in_bulk
 from tests.attack.worlds import random_world
 
 
@@ -49,7 +51,9 @@ def false_claims(rng, folder):
             continue
         states = [{"state": world.names(state), "action": chosen[state]} for state in listed]
         base = {"kind": "safe-policy", "format": "certificate/1", "task_sha256": world.task.sha256}
-        yield {**base, "start": [listed.index(world.start)], "states": states}, world.subjects, nullcontext()
+        claim = {**base, "start": [listed.index(world.start)], "states": states}
+        yield claim, world.subjects, nullcontext()
+        yield claim, world.subjects, in_bulk(listed_actions)
 
 
 def _is_broken(world, listed, chosen):

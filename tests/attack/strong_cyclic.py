@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 
+from polvet.check import listed_actions
 from polvet.check.checker import Subjects
 from polvet.sources import TaskOptions, load_task
+from tests.attack.bulk import in_bulk
 from tests.attack.safe_policy import actions_of
 from tests.attack.worlds import random_world
 
@@ -73,7 +75,9 @@ def false_policies(rng, folder):
         distance.setdefault(world.start, 1 + max(distance.values()))
         listed = sorted(distance)
         rows = [{"state": world.names(s), "action": chosen[s], "distance": distance[s]} for s in listed]
-        yield _certificate(world, "strong-cyclic", listed, rows), world.subjects, nullcontext()
+        claim = _certificate(world, "strong-cyclic", listed, rows)
+        yield claim, world.subjects, nullcontext()
+        yield claim, world.subjects, in_bulk(listed_actions)
 
 
 def false_rounds(rng, folder):
@@ -102,7 +106,9 @@ def false_rounds(rng, folder):
         rounds.setdefault(world.start, rng.randint(1, 6))
         listed = sorted(rounds)
         rows = [{"state": world.names(s), "round": rounds[s]} for s in listed]
-        yield _certificate(world, "no-strong-cyclic", listed, rows), world.subjects, nullcontext()
+        claim = _certificate(world, "no-strong-cyclic", listed, rows)
+        yield claim, world.subjects, nullcontext()
+        yield claim, world.subjects, in_bulk(listed_actions)
 
 
 def _certificate(world, kind, listed, rows):

@@ -70,12 +70,30 @@ WEAK = {
     "general": ("polvet.check.general._Rules.steps", _only_offered),
     "solves": ("polvet.check.solves.dead_ends", lambda problem, plan: []),
     "sure-end": ("polvet.check.ends.possible_outcomes", _first_group),
-    "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states: None),
+    "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states, is_listed: None),
     "won-projection": ("polvet.check.won_projection.check_steps", lambda asked, follower: None),
     "repair": ("polvet.check.repair._taken", lambda fitted, state, applicable: []),
 }
 """What a checker would be like that forgets one test."""
-MANY = {"lasso": 600}
+WEAK_IN_BULK = {
+    "sure-end": ("polvet.check.ends._breaks_distances", lambda steps, numbers, mine: np.zeros(len(mine), np.bool_)),
+    "risk-bound": ("polvet.check.risk_bound._maybe_not_above", lambda bulk, values: np.zeros(len(values), np.bool_)),
+    "risk-exceeds": (
+        "polvet.check.risk_bound._maybe_not_below",
+        lambda bulk, values, ranks: np.zeros(len(values), np.bool_),
+    ),
+    "unsafe-rank": ("polvet.check.unsafe_rank._doubtful", lambda actions, *claim: np.zeros(actions.count, np.bool_)),
+    "strong-cyclic": (
+        "polvet.check.strong_cyclic._maybe_not_won",
+        lambda actions, *claim: np.zeros(actions.count, np.bool_),
+    ),
+    "no-strong-cyclic": (
+        "polvet.check.strong_cyclic._maybe_not_lost",
+        lambda actions, rounds: np.zeros(actions.count, np.bool_),
+    ),
+}
+"""The same of what is tested for all states at once."""
+MANY = {"lasso": 600, "risk-exceeds": 400, "sure-end": 400}
 """Claims until one hangs on that test alone, where it takes more than 150."""
 
 
@@ -113,6 +131,12 @@ def test_false_shields_are_rejected_in_bulk(monkeypatch):
 def test_a_checker_that_forgets_one_test_is_found_out(kind, monkeypatch):
     monkeypatch.setattr(*WEAK[kind])
     assert strike(kind, MANY.get(kind, 150), seed=1).accepted
+
+
+@pytest.mark.parametrize("kind", WEAK_IN_BULK)
+def test_a_check_in_bulk_that_forgets_everything_is_found_out(kind, monkeypatch):
+    monkeypatch.setattr(*WEAK_IN_BULK[kind])
+    assert strike(kind, 600, seed=1).accepted
 
 
 @pytest.mark.parametrize("kind", [permissive, action_risk, conflict])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from polvet.check import listed_actions
+from tests.attack.bulk import in_bulk
 from tests.attack.safe_policy import actions_of
 from tests.attack.worlds import random_world
 
@@ -63,4 +65,6 @@ def false_claims(rng, folder):
             for state in listed
         ]
         base = {"kind": "unsafe-rank", "format": "certificate/1", "task_sha256": world.task.sha256}
-        yield {**base, "start": [listed.index(world.start)], "states": states}, world.subjects, nullcontext()
+        claim = {**base, "start": [listed.index(world.start)], "states": states}
+        yield claim, world.subjects, nullcontext()
+        yield claim, world.subjects, in_bulk(listed_actions)

@@ -35,8 +35,9 @@ from polvet.policy.compiled import FAIL, GOAL, compile_policy
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.records.fault_files import read_faults
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
 from polvet.sources import load_task
+from polvet.verdict import Verdict
 
 SHIPPED = Path(domains.__file__).parent / "policies"
 LINE = SHIPPED / "one-way-line-8-5.toml"

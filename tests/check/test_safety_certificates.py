@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from polvet.check import listed_actions
 from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.errors import InputError, Where
 from polvet.model.semantics import Semantics
@@ -23,7 +24,15 @@ Certificate = dict[str, Any]
 
 
 def judge(certificate: Any, path: Path) -> Accepted | Rejected:
-    return check(json.loads(json.dumps(certificate)), Subjects(path, options=None), Where("certificate"))
+    """Return what the checker says: the same whether states are checked one by one or in bulk."""
+    found = []
+    for few in (listed_actions.FEW, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(listed_actions, "FEW", few)
+            found.append(check(json.loads(json.dumps(certificate)), Subjects(path, options=None), Where("certificate")))
+    assert type(found[0]) is type(found[1])
+    assert not isinstance(found[0], Accepted) or found[0] == found[1]
+    return found[0]
 
 
 @pytest.fixture(scope="module")

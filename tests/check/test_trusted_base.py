@@ -21,6 +21,7 @@ from tests.check.closure import closure, imports_of
 from tests.general.worlds import WORLDS
 
 ALLOWED = {
+    "verdict",
     "errors",
     "choices",  # names of formats, and where their values are
     "system",

@@ -26,11 +26,12 @@ from polvet.policy.finite_memory import Builder, dump_fmp, load_fmp
 from polvet.repair import library
 from polvet.safety import certificates as certificates_of_states
 from polvet.safety import strong_cyclic
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
 from polvet.shield import file as shield_file
 from polvet.sources import load_task
 from polvet.termination import decide as termination
 from polvet.termination import its, selection
+from polvet.verdict import Verdict
 from polvet.verify import certificates, portfolio
 
 VERDICTS = ("safe", "unsafe", "passed", "failed", "repaired", "permitted", "terminating", "strong-cyclic")

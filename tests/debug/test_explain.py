@@ -9,7 +9,8 @@ from polvet.fuzz.search import Search, find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import fit
 from polvet.policy.compiled import compile_policy
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
+from polvet.verdict import Verdict
 from tests.debug.oracle import cases
 
 

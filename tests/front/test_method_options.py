@@ -23,9 +23,10 @@ def test_given_predicates_are_the_only_ones(faulty):
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_bmc_looks_no_further_than_it_may(faulty, steps):
-    result = faulty.verify(max_steps=steps)
-    assert result.method == "bmc"
+@pytest.mark.parametrize("method", ["auto", "unrolling"])
+def test_bounded_searches_look_no_further_than_they_may(faulty, steps, method):
+    result = faulty.verify(method, max_steps=steps)
+    assert result.method == ("unrolling" if method == "unrolling" else "bmc")
     assert result.figures["refuted_steps"] == steps
 
 

@@ -88,6 +88,29 @@ def test_what_cannot_be_copied_is_refused_with_a_hint():
         Clonable(Ledge(), lambda one: one.place)
 
 
+@pytest.mark.parametrize(
+    ("policy", "fail", "trials", "says"),
+    [
+        (lambda seen: 1, lambda seen, reward, ended, info: False, Trials(), r"fail: `fail` raises TypeError.*\(observation, info\)"),
+        (lambda seen: seen.nothing, lambda seen, info: False, Trials(), "policy: `policy` raises AttributeError"),
+        (lambda seen: 2, lambda seen, info: False, Trials(), "the policy's action 2 is no number from 0 to 1"),
+        (lambda seen: 0.5, lambda seen, info: False, Trials(), "the policy's action 0.5 is no number"),
+        (lambda seen: np.array([1, 1]), lambda seen, info: False, Trials(), "is no number from 0 to 1"),
+        (lambda seen: 1, lambda seen, info: False, 20, r"20 is no record of trials. Give Trials\(episodes=100\)"),
+    ],
+)  # fmt: skip
+def test_what_is_given_wrong_is_told_in_one_line(policy, fail, trials, says):
+    with pytest.raises(InputError, match=says):
+        fuzz_environment(Ledge(), policy, fail, trials)
+
+
+def test_learners_give_actions_as_arrays_of_one():
+    few = Trials(episodes=3, max_steps=20, tries=2, horizon=5)
+    kinds = (int, np.int64, np.array, lambda number: np.array([number]))
+    steps = [fuzz_environment(Ledge(), lambda seen, kind=kind: kind(1), over_the_edge, few).steps for kind in kinds]
+    assert len(set(steps)) == 1
+
+
 def test_cart_pole_falls_under_a_stubborn_policy():
     env = gymnasium.make("CartPole-v1").unwrapped
     report = fuzz_environment(

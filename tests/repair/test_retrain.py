@@ -14,15 +14,16 @@ from polvet.domains import generate
 from polvet.errors import InputError
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import fit
+from polvet.policy.boosting import Growth
 from polvet.policy.compiled import bind_policy, compile_policy
 from polvet.policy.runs import End, Inspection, simulate
 from polvet.policy.save import save_policy
 from polvet.policy.trees import TreeEnsemble
 from polvet.repair.retrain import Plan, retrain
-from polvet.repair.set_loss import Growth, Lessons, set_loss, train_on_sets
+from polvet.repair.set_loss import Lessons, set_loss, train_on_sets
 from polvet.repair.teachers import find_teacher
 from polvet.safety.decide import SAFE, Decider, compile_task
-from polvet.train.imitate import TreeOptions, imitate
+from polvet.train.imitate import imitate
 
 pytest.importorskip("xgboost")
 
@@ -34,7 +35,7 @@ def poor_policy(task) -> TreeEnsemble:
     rng = np.random.default_rng(0)
     names = tuple(variable.name for variable in task.network.variables)
     labels = tuple(task.network.labels)
-    return imitate(rows, rng.integers(0, len(labels), len(rows)), names, labels, TreeOptions(rounds=3)).policy
+    return imitate(rows, rng.integers(0, len(labels), len(rows)), names, labels, Growth(depth=5, rounds=3)).policy
 
 
 def test_the_gradient_is_that_of_the_loss():

@@ -25,7 +25,9 @@ from polvet.report import make_report
 from polvet.report.campaign import read_campaign
 from polvet.report.pictures import Pictures
 from polvet.report.repairs import Change, compare_policies, count_changes
+from polvet.report.rounds import plan_drawing
 from polvet.sources import load_task
+from tests.general.worlds import WORLDS
 from tests.report.stories import EVIL, LINE, SHIPPED, hostile_campaign, real_campaign
 
 VOID = {"meta", "link", "input", "img"}
@@ -431,3 +433,81 @@ def test_the_checker_may_judge_the_certificate_first(campaign, tmp_path):
     forged = make_report(tmp_path / "forged", checked=True)
     assert "Rejected" in forged
     assert ">Safe<" not in forged
+
+
+def general_certificate(tmp_path, *, mistake=None):
+    world = WORLDS["gripper"]
+    policy, proof = tmp_path / "policy.txt", tmp_path / "proof.json"
+    policy.write_text(world.policy if mistake is None else world.policy.replace(*world.mistakes[mistake][:2]))
+    (tmp_path / "domain.pddl").write_text(world.domain)
+    problems = []
+    for seed in (1, 2):
+        problems.append(tmp_path / f"p{seed}.pddl")
+        problems[-1].write_text(world.instance(seed))
+    run(["generalizes", str(policy), *map(str, problems), "-o", str(proof)])
+    return policy, proof
+
+
+def test_pages_of_general_policies_show_problems_rules_and_ranking(tmp_path, capsys):
+    policy, proof = general_certificate(tmp_path)
+    page = make_report(proof, task=policy)
+    outline(page)
+    assert "Holds" in page
+    assert all(
+        words in page for words in ("p1.pddl", "p2.pddl", "A, c = 0, b &gt; 0 -&gt; c-up", "Lexicographic ranking")
+    )
+    document = json.loads(proof.read_text())
+    for place in document["problems"][0]["places"]:
+        place[2] = 0
+    proof.write_text(json.dumps(document))
+    page = make_report(proof, task=policy)
+    assert "Rejected" in page
+    assert "p2.pddl</td>" not in page
+    with pytest.raises(InputError, match="speaks of a sketch"):
+        make_report(proof)
+
+
+@pytest.mark.parametrize("mistake", WORLDS["gripper"].mistakes)
+def test_pages_of_refuted_policies_show_the_run_with_features(mistake, tmp_path, capsys):
+    policy, proof = general_certificate(tmp_path, mistake=mistake)
+    document = json.loads(proof.read_text())
+    assert document["kind"] == "general-refuted"
+    page = make_report(proof, task=policy)
+    outline(page)
+    assert "Refuted" in page
+    assert page.count("A = ") == len(document["places"])
+    assert all(action in page for action in document["actions"])
+
+
+def test_pages_of_missed_goals_and_solved_problems_say_so(tmp_path, capsys):
+    plan, certificate = plan_certificate(tmp_path, loops=False)
+    run(["terminates", str(plan), "--goal", "x == 0", "-o", str(certificate)])
+    assert "Reaches the goal" in make_report(certificate, task=plan)
+    run(["terminates", str(plan), "--goal", "x >= 7", "-o", str(certificate)])
+    page = make_report(certificate, task=plan)
+    outline(page)
+    assert "Misses the goal" in page
+    assert "How it stops outside the goal" in page
+    problem, rules = tmp_path / "fall.qnp", tmp_path / "rules.json"
+    name = "height-above-ground"
+    problem.write_text(f"p\n1 {name} 1\n1 {name} 1\n1 {name} 0\n1\nfall\n1 {name} 1\n1 {name} 0\n")
+    run(["synthesize", str(problem), "-o", str(rules), "--certificate", str(certificate)])
+    page = make_report(certificate, task=problem, policy=rules)
+    outline(page)
+    assert "Solves the problem" in page
+    assert "<td>height-above-ground&gt;0</td>" in page  # too long for a picture: a number stands for it there
+    assert "<title>height-above-ground&gt;0</title>" in page
+    assert ">fall</text>" in page
+
+
+def test_words_and_loops_stay_inside_a_drawing():
+    builder = Builder("q")
+    for number in range(6):
+        builder.edge("q", "q", x=-1 - number, guard="x >= 10 && x <= 200")
+    drawing = plan_drawing(builder.build(), {})
+    places = [
+        (float(x), float(y))
+        for x, y in re.findall(r'<text x="([-\d.]+)" y="([-\d.]+)" text-anchor="middle">x', drawing.body)
+    ]
+    assert len(places) == 6
+    assert all(80 <= x <= drawing.width - 80 and 10 <= y <= drawing.height for x, y in places)

@@ -8,10 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import polvet
 from polvet.budget import Budget
+from polvet.check.flow import Moves
 from polvet.domains import generate
 from polvet.domains.instance import Instance
+from polvet.jani import dump_model
 from polvet.model.build import ModelBuilder
+from polvet.model.infix import dump_expression
 from polvet.safety.cells import foresee_cells, judge_cells
 from polvet.safety.decide import SAFE, UNSAFE, Decider
 from polvet.safety.foresight import sharpen
@@ -148,6 +152,33 @@ def test_cars_and_poles_are_judged_as_by_search(name, options, ranges):
     assert (told != 0).mean() > 0.95
     assert compared[SAFE] > 10
     assert compared[UNSAFE] > 10
+
+
+def forgetful(ways):
+    """A mistake in the code that cells share with a checker: every other outcome is left out."""
+    return lambda moves: iter(list(ways(moves))[::2])
+
+
+@pytest.mark.parametrize(("seed", "is_wrong"), [(0, False), (5, False), (16, True)])
+def test_a_mistake_about_sets_leads_to_no_false_word(seed, is_wrong, tmp_path, monkeypatch):
+    """Cells guide a search; what is said of a state is checked state by state, where nobody follows sets."""
+    task = random_real_task(seed)
+    (tmp_path / "m.jani").write_text(dump_model(task.network.model))
+    conditions = [f'fail = "{dump_expression(task.fail)}"', f'goal = "{dump_expression(task.goal)}"']
+    file = tmp_path / "task.toml"
+    file.write_text("\n".join(['model = "m.jani"', 'start = "clock == 0"', *conditions]))
+    names = [variable.name for variable in task.network.variables]
+    states = [dict(zip(names, state, strict=True)) for state in some_states(task, 8, seed)]
+    known = [one["safe"] for one in polvet.load(file).decide(states).to_dict()["figures"]["states"]]
+    monkeypatch.chdir(tmp_path)  # where a bug leaves its bundle
+    monkeypatch.setattr(Moves, "_ways", forgetful(Moves._ways))
+    if is_wrong:
+        with pytest.raises(polvet.PolvetError, match="its checker rejects"):
+            polvet.load(file).decide(states, sharpen=True)
+        return
+    said = polvet.load(file).decide(states, sharpen=True).to_dict()
+    assert said["checked"] is True
+    assert [one["safe"] for one in said["figures"]["states"]] == known
 
 
 def test_models_that_cells_do_not_follow_are_left_to_the_search():

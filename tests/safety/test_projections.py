@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 
+import numpy as np
 import pytest
 
+from polvet.check.checker import Accepted, Subjects, check
 from polvet.domains import generate
 from polvet.errors import Where
 from polvet.kernel.starts import Starts
@@ -13,9 +16,13 @@ from polvet.model.infix import parse_expression
 from polvet.model.instantiate import instantiate
 from polvet.model.semantics import Semantics
 from polvet.model.task import Task, condition
-from polvet.safety.decide import Decider
+from polvet.safety.certificates import prove
+from polvet.safety.confirmed import knowing
+from polvet.safety.decide import SAFE, UNSAFE, Decider
 from polvet.safety.foresight import is_large, sharpen
-from polvet.safety.projections import choose_patterns, iter_lost, solve_pattern
+from polvet.safety.projections import Top, choose_patterns, iter_lost, solve_pattern, top_of
+from polvet.sources import load_task
+from polvet.verdict import Verdict
 from tests.debug.oracle import cases
 from tests.safety.networks import TOP, all_states, random_model, unsafe_states
 
@@ -48,12 +55,65 @@ def test_what_is_lost_when_a_variable_is_forgotten_is_unsafe_with_each_of_its_va
     assert beyond_fail > 50
 
 
+def test_what_is_lost_with_a_topped_variable_is_unsafe():
+    """At the top only "at least that" is known: all states with such a value must be unsafe where it is lost."""
+    beyond_fail = at_top = 0
+    for seed in range(400):
+        task = forgetful(seed)
+        places = {variable.name: k for k, variable in enumerate(task.network.variables)}
+        top = top_of(task, "y")
+        tops = [Top("y", value) for value in range(top.value, TOP)] if top is not None else []
+        states, fails = all_states(task), Semantics(task.network).compile(task.fail)
+        for one in tops:
+            pattern = (places["x"], places["y"])
+            found = solve_pattern(task, pattern, one)
+            assert found.tops == ((places["y"], one.value),)
+            assert len(found.verdicts) == (TOP + 1) * (one.value + 1)
+            known = found.verdicts.reshape(TOP + 1, one.value + 1)
+            lost = [s for s in states if known[int(s[places["x"]]), min(int(s[places["y"]]), one.value)]]
+            more = [state for state in lost if not fails(state)]
+            if more:
+                assert unsafe_states(task, states).issuperset(lost)
+            beyond_fail += len(more)
+            at_top += sum(int(state[places["y"]]) >= one.value for state in more)
+            decider = Decider(task)
+            decider.foresee(found.variables, found.verdicts, tops=found.tops)
+            verdicts = {s: answer.verdict.value for s, answer in zip(states, decider.decide(states), strict=True)}
+            unsafe = unsafe_states(task, states)
+            assert all((verdict == "unsafe") == (state in unsafe) for state, verdict in verdicts.items())
+    assert beyond_fail > 50
+    assert at_top > 10
+
+
+def test_a_line_too_long_for_exact_patterns_is_judged_as_by_search(monkeypatch, tmp_path):
+    """With fewer combinations allowed, packages are topped: verdicts stay those of a plain search, and safe states are proved."""
+    monkeypatch.setattr("polvet.safety.projections.MOST_COMBINATIONS", 1_000)
+    _, path = generate("one-way-line", n=4, p=5).write(tmp_path / "line.jani")
+    task = load_task(path)
+    assert any(top is not None for _, top in choose_patterns(task))
+    plain, sharp = Decider(task), Decider(task)
+    assert sharpen(sharp) > 1
+    words = plain.compiled.explore(_starts(plain, task)).states()
+    known = plain.known_packed(words)
+    assert (known == sharp.known_packed(words)).all()
+    safe = knowing(task, sharp.lost_games)
+    states = [s for s, one in zip(plain.compiled.unpack(words), known, strict=True) if one == SAFE][:20]
+    certificate = prove(safe, states, Verdict.SAFE)
+    assert isinstance(
+        check(json.loads(json.dumps(certificate)), Subjects(path, options=None), Where("certificate")), Accepted
+    )
+    unsafe = [s for s, one in zip(plain.compiled.unpack(words), known, strict=True) if one == UNSAFE][:5]
+    with pytest.raises(ValueError, match="smaller games"):
+        prove(safe, unsafe, Verdict.UNSAFE)
+
+
 def test_where_nothing_is_forgotten_the_relaxed_game_says_no_more_than_the_truth():
     lost_somewhere = 0
     for case in cases(80)[:40]:
         places = {variable.name: k for k, variable in enumerate(case.task.network.variables)}
-        for pattern in [(places["x"], places["y"]), *choose_patterns(case.task)]:
-            found = solve_pattern(case.task, pattern)
+        for pattern, top in [((places["x"], places["y"]), None), *choose_patterns(case.task)]:
+            found = solve_pattern(case.task, pattern, top)
+            assert top is None
             for state in all_states(case.task):
                 index = 0
                 for k in pattern:
@@ -86,11 +146,13 @@ def _starts(decider, task):
     return decider.compiled.pack_starts(Starts.of(task))
 
 
-def test_a_sharpened_decider_gives_no_evidence():
+def test_a_decider_that_was_told_what_is_won_gives_no_evidence():
     task = generate("one-way-line", n=3, p=5).task()
     decider = Decider(task)
     assert sharpen(decider) > 0
     state = next(iter(decider.compiled.unpack(_starts(decider, task)[:1])))
+    assert decider.safe_policy([state])  # only what is lost was told
+    decider.foresee((task.network.index_of("truck_0"),), np.array([0, 0, 0, 0, SAFE], dtype=np.uint8))
     with pytest.raises(ValueError, match="smaller games"):
         decider.safe_policy([state])
 

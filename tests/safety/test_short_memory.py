@@ -11,8 +11,9 @@ from polvet.domains.beluga import beluga
 from polvet.kernel.starts import drawable_starts
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
 from polvet.system import resident_bytes
+from polvet.verdict import Verdict
 
 
 def states_on_random_runs(task: Task, starts: int, steps: int) -> list[State]:

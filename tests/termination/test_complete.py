@@ -9,7 +9,8 @@ from polvet.check.lex_rank import check_ranking
 from polvet.policy.finite_memory import Builder, Choice, Effect, load_fmp, normalise
 from polvet.termination.decide import terminates
 from polvet.termination.progress_sieve import progress_sieve
-from polvet.termination.verdicts import Nonterminating, Terminating, Verdict
+from polvet.termination.verdicts import Nonterminating, Terminating
+from polvet.verdict import Verdict
 from tests.termination.plans import BENCHMARKS, iter_plans, random_plan, sustains_by_walks, sustains_by_z3
 
 PUBLISHED = sorted(path for path in (BENCHMARKS / "fmp-sieve").glob("*.txt") if path.name != "notes.txt")

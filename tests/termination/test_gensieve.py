@@ -13,7 +13,7 @@ from polvet.termination.gensieve import gensieve
 from polvet.termination.progress_sieve import progress_sieve
 from polvet.termination.sieve import sieve
 from polvet.termination.trace import trace_lines, trace_rounds
-from polvet.termination.verdicts import Verdict
+from polvet.verdict import Verdict
 from tests.termination.plans import BENCHMARKS, iter_plans
 
 SIEVE = BENCHMARKS / "fmp-sieve"

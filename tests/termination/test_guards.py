@@ -11,7 +11,8 @@ from polvet.check.lex_rank import check_ranking
 from polvet.check.recurrent_set import find_leak
 from polvet.policy.finite_memory import Builder, Effect
 from polvet.termination.decide import terminates
-from polvet.termination.verdicts import Nonterminating, Terminating, Verdict
+from polvet.termination.verdicts import Nonterminating, Terminating
+from polvet.verdict import Verdict
 
 
 def check(fmp, result):

@@ -17,7 +17,8 @@ from polvet.policy.finite_memory.its import abstract_its, form_name, form_of, pa
 from polvet.policy.finite_memory.linear import bounds_of, is_infeasible
 from polvet.termination.decide import terminates
 from polvet.termination.its import its_terminates
-from polvet.termination.verdicts import Nonterminating, Terminating, Verdict
+from polvet.termination.verdicts import Nonterminating, Terminating
+from polvet.verdict import Verdict
 from tests.termination.plans import BENCHMARKS
 
 TPDB = sorted((BENCHMARKS / "tpdb-its").glob("*/*.*"))

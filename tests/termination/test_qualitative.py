@@ -15,7 +15,8 @@ from polvet.policy.finite_memory.features import Features, parse_condition
 from polvet.policy.finite_memory.sketch import parse_sketch
 from polvet.termination.decide import terminates
 from polvet.termination.progress_sieve import progress_sieve
-from polvet.termination.verdicts import Nonterminating, Terminating, Verdict
+from polvet.termination.verdicts import Nonterminating, Terminating
+from polvet.verdict import Verdict
 from tests.termination.plans import BENCHMARKS
 
 POLICIES = Path(__file__).parent / "qnp_policies"

@@ -17,7 +17,8 @@ from polvet.policy.finite_memory.starts import started
 from polvet.termination.decide import terminates
 from polvet.termination.halting import halting_set
 from polvet.termination.relations import find_relations
-from polvet.termination.verdicts import Unknown, Verdict
+from polvet.termination.verdicts import Unknown
+from polvet.verdict import Verdict
 from tests.attack.plans import random_plan
 from tests.attack.starts import is_endless, random_starts, reached
 

@@ -9,8 +9,8 @@ from polvet.cli.app import run
 from polvet.policy.finite_memory import Builder, FiniteMemoryPolicy, dump_fmp
 from polvet.termination.bound import longest_run
 from polvet.termination.decide import is_terminating, terminates
-from polvet.termination.verdicts import Verdict
 from polvet.termination.why import find_blocking_edges
+from polvet.verdict import Verdict
 from tests.termination.plans import iter_plans, reachable, sustains_by_z3
 
 

@@ -16,10 +16,11 @@ from polvet.policy.binding import fit, load_fitted
 from polvet.policy.callables import CallablePolicy
 from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import Inspection, Judgement
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
 from polvet.sources import load_task
 from polvet.train.lessons import potential_of
 from polvet.train.teacher import explore_all, find_teacher, teacher_runs
+from polvet.verdict import Verdict
 
 
 def cliff():

@@ -25,16 +25,18 @@ from polvet.policy.networks import network_of
 from polvet.policy.onnx_save import save_onnx
 from polvet.symbolic.cells import Box
 from polvet.symbolic.operators import linear_task
-from polvet.verify.abstraction import Options, abstraction
-from polvet.verify.bmc import bounded
+from polvet.verdict import Verdict
+from polvet.verify.abstraction import Expansion, Options, PaperTests, abstraction
 from polvet.verify.complement import rows_and_unreached
 from polvet.verify.method import Request
 from polvet.verify.methods import PAPER_CONFIGURATIONS
 from polvet.verify.predicates import Predicate, abstraction_of, cell_of_state, predicates_of
+from polvet.verify.questions import Patience
 from polvet.verify.regions import condition_of_cell
 from polvet.verify.replay import replay
 from polvet.verify.split_tree import with_tree
-from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
+from polvet.verify.unrolling import unrolled
+from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.oracle import random_policy, truth
 from tests.verify.test_explicit import arena_of
 
@@ -60,7 +62,7 @@ def test_unrolling_finds_what_the_interpreter_finds_and_refutes_nothing_true(cas
     for seed, kind in enumerate(("dyadic", "trees", "table")):
         fitted, expected = tiny(case, kind, mode, seed)
         bound = compile_policy(fitted)
-        found = bounded(most_steps=2)(bound, Request(Budget(seconds=20)))
+        found = unrolled(most_steps=2)(bound, Request(Budget(seconds=20)))
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
             replay(bound, found.run)
@@ -76,7 +78,7 @@ def test_every_configuration_of_the_paper_is_sound(configuration):
     for seed in range(2):
         fitted, expected = tiny(TINY[0], "network", ("filtered", "raw")[seed], seed + 7)
         bound = compile_policy(fitted)
-        options = Options(configuration, selection_tests=bool(seed), applicability_tests=bool(seed))
+        options = Options(configuration, selection=("off", "exact")[seed], applicability=("relaxed", "exact")[seed])
         found = abstraction(options=options)(bound, Request(Budget(seconds=30)))
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
@@ -196,3 +198,24 @@ def test_slices_are_certified(tmp_path):
         assert run(["verify", str(task), str(policy), "--method", method, "-o", str(written)]) == 0
         assert json.loads(written.read_text())["kept"] == ["x"]
         assert run(["certify", str(written), "--task", str(task), "--policy", str(policy)]) == 0
+
+
+@pytest.mark.skipif(not MARABOU, reason="Marabou is not installed")
+@pytest.mark.parametrize("tests", ["relaxed", "exact"])
+def test_optional_tests_prune_no_step_that_a_state_takes(tests):
+    fitted, _ = tiny(TINY[0], "network", "filtered", 7)
+    bound, linear = compile_policy(fitted), linear_task(fitted.task)
+    predicates = predicates_of((*linear.fail, *linear.start), linear.system.bounds)
+    shapes, asked = [], []
+    for options in (Options("BnB(Mar)"), Options("BnB(Mar)", selection=tests, applicability=tests)):
+        tester = PaperTests(bound, linear, options, Patience(Budget(seconds=60)))
+        try:
+            space = Expansion(linear, predicates, tester, options).build()
+        finally:
+            tester.close()
+        shapes.append((set(space.reached), {(e.source, e.transition, e.target) for e in space.edges}))
+        asked.append(dict(tester.questions))
+    assert shapes[0] == shapes[1]
+    assert asked[0] != asked[1]
+    if tests == "relaxed":  # nothing is asked exactly for them, and what they rule out is not asked at all
+        assert asked[1]["exact"] <= asked[0]["exact"]

@@ -15,9 +15,9 @@ from polvet.errors import Where
 from polvet.model.task import Avoid
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import compile_policy
+from polvet.verdict import Verdict
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
-from polvet.verify.verdicts import Verdict
 from tests.attack.risk_bound import ruled_world
 
 WORLDS = 60

@@ -33,13 +33,14 @@ from polvet.policy.networks import network_of
 from polvet.policy.runs import End
 from polvet.records.packed import unpack_columns
 from polvet.sources import load_task
+from polvet.verdict import Verdict
 from polvet.verify.box_system import Parallelism
 from polvet.verify.explicit import EXPLICIT
 from polvet.verify.method import Request
 from polvet.verify.portfolio import verify
 from polvet.verify.probability import find_risk
 from polvet.verify.replay import replay
-from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
+from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.conftest import BENCHMARKS
 from tests.policy.worlds import worlds
 from tests.verify.cases import CASES, KINDS, fitted_case

@@ -19,12 +19,13 @@ from polvet.policy.tables import Table
 from polvet.safety.projections import iter_lost
 from polvet.safety.restrictions import iter_won
 from polvet.sources import load_task
+from polvet.verdict import Verdict
 from polvet.verify.ic3 import IC3
 from polvet.verify.induction import INDUCTION
 from polvet.verify.methods import METHODS
 from polvet.verify.portfolio import verify
 from polvet.verify.projection import PROJECTION
-from polvet.verify.verdicts import Unknown, Verdict
+from polvet.verify.verdicts import Unknown
 from tests.policy.worlds import worlds
 from tests.verify.oracle import TooMany, truth
 

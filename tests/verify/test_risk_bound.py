@@ -12,6 +12,7 @@ import pytest
 
 import polvet
 from polvet.budget import Budget
+from polvet.check import risk_bound as checker
 from polvet.check.checker import Accepted, Rejected, check
 from polvet.cli.app import run
 from polvet.domains import generate
@@ -24,10 +25,10 @@ from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.safety.bound import parse_risk
 from polvet.sources import load_task
+from polvet.verdict import Verdict
 from polvet.verify import risk_bound
 from polvet.verify.probability import find_risk
 from polvet.verify.risk_bound import judge_risk
-from polvet.verify.verdicts import Verdict
 from tests.attack.permissive import HAIRS
 from tests.attack.risk_bound import ruled_world
 from tests.verify.oracle import random_policy
@@ -54,7 +55,15 @@ def worlds(folder, count=WORLDS, seed=0):
 
 
 def judged(world, certificate):
-    return check(json.loads(json.dumps(certificate)), world.subjects, Where("certificate"))
+    """Return what the checker says: the same whether states are checked one by one or in bulk."""
+    found = []
+    for few in (checker.FEW, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(checker, "FEW", few)
+            found.append(check(json.loads(json.dumps(certificate)), world.subjects, Where("certificate")))
+    assert type(found[0]) is type(found[1])
+    assert not isinstance(found[0], Accepted) or found[0] == found[1]
+    return found[0]
 
 
 def compared(world, bound, most):

@@ -20,9 +20,9 @@ from polvet.policy.runs import End, Inspection, Judgement, Run
 from polvet.policy.save import save_policy
 from polvet.sources import TaskOptions, load_task
 from polvet.verify.abstraction import ABSTRACTION, abstraction
-from polvet.verify.bmc import BMC
 from polvet.verify.portfolio import verify
 from polvet.verify.replay import replay
+from polvet.verify.unrolling import UNROLLING
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 
 MODEL = """mdp
@@ -85,9 +85,9 @@ def test_bounded_search_says_that_operators_are_disabled(tmp_path):
     task = load_task(tmp_path / "m.prism", TaskOptions(fail="x == 9", out_of_bounds=OutOfBounds.DISABLE))
     policy = network_of([(np.zeros((1, 1)), np.zeros(1))], ["x"], ["on"])
     bound = compile_policy(fit(task, policy))
-    found = BMC(bound)
+    found = UNROLLING(bound)
     assert isinstance(found, Unknown)
-    assert found.reason == "bmc does not apply: operators that leave the bounds are disabled"
+    assert found.reason == "unrolling does not apply: operators that leave the bounds are disabled"
     assert isinstance(verify(bound, method="explicit"), Safe)
 
 

@@ -262,6 +262,68 @@ def test_the_users_environment_keeps_its_chance(cuts):
     assert env.np_random.normal() ** 2 >= 0
 
 
+def random_episodes(env, count):
+    """Return the rewards that end random episodes, and how many actions were replaced."""
+    rng, last, replaced = np.random.default_rng(0), [], 0
+    for episode in range(count):
+        env.reset(seed=episode)
+        for _ in range(400):
+            _, reward, ended, cut, info = env.step(int(rng.integers(env.action_space.n)))
+            replaced += info.get("replaced", False)
+            if ended or cut:
+                break
+        last.append(reward)
+    return last, replaced
+
+
+def test_a_shield_knows_the_environment_that_its_world_was_made_of():
+    farm = polvet.from_gym(Farm(), fail=lambda state, reward, ended, info: info["fox"])
+    shield = farm.permit(0)
+    assert -9.0 in random_episodes(Farm(), 60)[0]
+    rewards, replaced = random_episodes(shield.wrap(Farm()), 60)
+    assert -9.0 not in rewards
+    assert replaced > 0
+    assert shield.allowed({"pos0": 1, "pos1": 2, "egg": 0, "reward_": 0}) == ("a1", "a2", "a3", "a4")
+    cliff = polvet.from_gym("CliffWalking-v1").permit(0)
+    whole = {"s": 36, "row": 3, "column": 0, "failed": False, "reached": False}
+    assert cliff.allowed({"s": 36}) == cliff.allowed(whole) == cliff.allowed({"row": 3, "column": 0})
+    assert "right" not in cliff.allowed({"s": 36})
+    for given in ({}, {"state_of": lambda seen: {"s": seen}, "labels": ("up", "right", "down", "left")}):
+        env = cliff.wrap(gymnasium.make("CliffWalking-v1"), **given)
+        _, info = env.reset(seed=0)
+        observation, reward, _, _, info = env.step(1)
+        assert info["replaced"]
+        assert reward == -1.0
+        assert observation != 37
+
+
+def test_a_shield_does_not_guess_about_other_environments():
+    shield = polvet.from_gym(Farm(), fail=lambda state, reward, ended, info: info["fox"]).permit(0)
+    with pytest.raises(InputError, match="Give state_of"):
+        shield.wrap(gymnasium.make("CliffWalking-v1"))
+    hidden = wrappers.TransformObservation(Farm(), lambda seen: seen["pos"], None)
+    with pytest.raises(InputError, match=r"an observation does not tell the state: it shows o0, o1\. Give state_of"):
+        shield.wrap(hidden).reset(seed=0)
+    with pytest.raises(InputError, match="no value for s"):
+        shield.allowed({"pos0": 1})
+    with pytest.raises(InputError, match="Give state_of"):
+        polvet.from_gym(Farm()).check_abstraction(Farm())
+
+
+def test_features_that_tell_states_apart_name_a_state():
+    farm = polvet.from_gym(Farm())
+    here = {"pos0": 0, "pos1": 0, "egg": 0, "reward_": 0}
+    assert farm.decide(here).verdict is polvet.Verdict.SAFE
+    assert farm.policy(lambda state: "a0").act(here) == "a0"
+    with pytest.raises(InputError, match="no value for s"):
+        farm.decide({"pos0": 0, "pos1": 0})
+    with pytest.raises(InputError, match=r"'pos0' = 9 is outside \[0, 3\]"):
+        farm.decide({**here, "pos0": 9})
+    blind = polvet.from_gym("FrozenLake-v1", state=lambda number: {"row": number // 4})
+    with pytest.raises(InputError, match="no value for s"):
+        blind.decide({"row": 2})
+
+
 def test_numbers_are_whole_or_refused():
     for value in (3, True, 3.0, np.int8(3), np.float32(3), np.array(3), np.bool_(True)):
         assert whole_number(value) == int(value)

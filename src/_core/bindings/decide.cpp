@@ -188,7 +188,7 @@ void bind_decide(nb::module_& m) {
         .def(
             "foresee",
             [](Decider& d, const Program& program, std::vector<uint32_t> variables, std::vector<std::tuple<double, double, uint64_t>> lines,
-               std::vector<std::pair<uint32_t, int64_t>> clocks, Array<uint8_t> verdicts) {
+               std::vector<std::pair<uint32_t, int64_t>> clocks, std::vector<std::pair<uint32_t, int64_t>> tops, Array<uint8_t> verdicts) {
                 auto told = std::make_shared<Foreseen>();
                 uint64_t size = 1;
                 size_t real = lines.size();
@@ -201,7 +201,12 @@ void bind_decide(nb::module_& m) {
                         told->lines.push_back({field.word, lower, scale, count = cells, size});
                     } else {
                         if (field.range >= (uint64_t(1) << 32)) throw nb::value_error("a variable has too many values");
-                        told->places.push_back({field.word, field.shift, field.mask, size});
+                        for (const auto& [variable, least] : tops) {
+                            if (variable != variables[k]) continue;
+                            if (least < field.lower) throw nb::value_error("the values from there on are all there are");
+                            count = std::min(count, uint64_t(least - field.lower) + 1);
+                        }
+                        told->places.push_back({field.word, field.shift, field.mask, size, count - 1});
                     }
                     size *= count;
                     if (size > (uint64_t(1) << 32)) throw nb::value_error("there are too many combinations");
@@ -213,11 +218,13 @@ void bind_decide(nb::module_& m) {
                 }
                 if (verdicts.size() != size) throw nb::value_error("the table has another number of entries");
                 told->verdicts.assign(verdicts.data(), verdicts.data() + verdicts.size());
+                told->wins = std::find(told->verdicts.begin(), told->verdicts.end(), uint8_t(SAFE)) != told->verdicts.end();
                 for (auto& solver : d.solvers) solver->foresee(told);
             },
-            "program"_a, "variables"_a, "lines"_a, "clocks"_a, "verdicts"_a,
+            "program"_a, "variables"_a, "lines"_a, "clocks"_a, "tops"_a, "verdicts"_a,
             "Take the verdicts (0 none, 1 unsafe, 2 safe) on cells: combinations of values of the variables, the last one fastest. A real "
-            "variable has a line (lower end, cells per unit, cells); a clock (variable, value) says up to when all this holds.")
+            "variable has a line (lower end, cells per unit, cells); a clock (variable, value) says up to when all this holds; a top "
+            "(variable, value) makes all values from there on one.")
         .def(
             "safe_policy",
             [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {

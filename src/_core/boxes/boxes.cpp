@@ -462,11 +462,12 @@ System::System(size_t variables_, Box domain_, const Scorer* scorer_, std::vecto
     trees = dynamic_cast<const Trees*>(scorer);
     if (const auto* chain = dynamic_cast<const Mlp*>(scorer)) plain = make_plain(*chain, inputs, variables);
     if (const auto* made = dynamic_cast<const UnitGraph*>(scorer)) graph = make_plain(*made, inputs, variables);
+    if (trees) ensemble = make_plain(*trees, inputs);
 }
 
 std::unique_ptr<Bounds> System::bounds(const Box& root) const {
     if (graph) return graph_bounds(*graph);
-    return plain ? network_bounds(*plain, root) : tree_bounds(*trees, inputs, variables);
+    return plain ? network_bounds(*plain, root) : tree_bounds(*ensemble, variables);
 }
 
 Answer System::chooses(const int64_t* x, int32_t output) const {

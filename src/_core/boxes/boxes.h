@@ -152,6 +152,7 @@ public:
 
 struct PlainNetwork;  // a network's weights in double, over variables
 struct PlainGraph;
+struct PlainTrees;
 
 class System {
 public:
@@ -171,6 +172,7 @@ public:
     std::vector<Cell> ended;  // goal and fail: no step leaves these
     std::shared_ptr<const PlainNetwork> plain;
     std::shared_ptr<const PlainGraph> graph;
+    std::shared_ptr<const PlainTrees> ensemble;
     double enumerated = 64;  // boxes of at most so many states are tried state by state
     double alone = 0.002;    // seconds that a batch must last before it is worth another thread
 
@@ -195,6 +197,7 @@ std::shared_ptr<const PlainNetwork> make_plain(const Mlp& net, const std::vector
 std::unique_ptr<Bounds> network_bounds(const PlainNetwork& net, const Box& root);
 std::shared_ptr<const PlainGraph> make_plain(const UnitGraph& graph, const std::vector<int32_t>& inputs, size_t variables);
 std::unique_ptr<Bounds> graph_bounds(const PlainGraph& plain);
-std::unique_ptr<Bounds> tree_bounds(const Trees& trees, const std::vector<int32_t>& inputs, size_t variables);
+std::shared_ptr<const PlainTrees> make_plain(const Trees& trees, const std::vector<int32_t>& inputs);
+std::unique_ptr<Bounds> tree_bounds(const PlainTrees& plain, size_t variables);
 
 }  // namespace polvet::boxes

@@ -2,18 +2,56 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
+#include <map>
+#include <utility>
 
 #include "boxes/boxes.h"
 
 namespace polvet::boxes {
 
+// The trees over integer variables: a node asks whether a variable is at most `cut`, and every different question has a number.
+struct PlainTrees {
+    struct Node {
+        int32_t variable;  // -1: a leaf
+        int32_t left;      // the right child is left + 1
+        int64_t cut;       // x goes left iff x <= cut
+        int32_t question;
+        int32_t payload;  // leaf: where its values start; inner: where 0 goes if it counts as missing (1 left, 0 right), else -1
+    };
+    struct Split {
+        int32_t variable;
+        int64_t cut;
+    };
+    const Trees& trees;
+    std::vector<Node> nodes;
+    std::vector<Split> questions;
+};
+
 namespace {
+
+constexpr int64_t LEAST = -(int64_t{1} << 61), MOST = int64_t{1} << 61;  // their difference fits, too
+
+// The greatest integer whose float32 passes the test; the float32 of an integer grows with it.
+int64_t left_end(float threshold, bool strict) {
+    auto passes = [&](int64_t x) {
+        const float f = static_cast<float>(static_cast<double>(x));
+        return strict ? f < threshold : f <= threshold;
+    };
+    if (!passes(LEAST)) return LEAST - 1;
+    if (passes(MOST)) return MOST;
+    int64_t a = LEAST, b = MOST;  // passes(a), not passes(b)
+    while (b - a > 1) {
+        const int64_t middle = a + (b - a) / 2;
+        (passes(middle) ? a : b) = middle;
+    }
+    return a;
+}
 
 class TreeBounds final : public Bounds {
 public:
-    TreeBounds(const Trees& trees, const std::vector<int32_t>& inputs, size_t variables)
-        : trees_(trees), inputs_(inputs), variables_(variables) {}
+    TreeBounds(const PlainTrees& plain, size_t variables) : plain_(plain), trees_(plain.trees), variables_(variables) {
+        weights_.assign(plain.questions.size(), 0);
+    }
 
     void judge(Box& box, const std::vector<const Row*>&, int32_t output, const std::vector<Relation>& rivals, Verdict& out) override {
         const size_t outputs = trees_.outputs;
@@ -84,44 +122,21 @@ private:
         while (!pending_.empty()) {
             const auto [at, weight] = pending_.back();
             pending_.pop_back();
-            const Trees::Node& n = trees_.nodes[static_cast<size_t>(at)];
-            if (n.threshold != n.threshold) {
+            const PlainTrees::Node& n = plain_.nodes[static_cast<size_t>(at)];
+            if (n.variable < 0) {
                 if (output >= 0) note(static_cast<size_t>(output), value(n.payload));
                 else
                     for (size_t k = 0; k < trees_.outputs; ++k) note(k, value(n.payload + static_cast<int32_t>(k)));
                 continue;
             }
-            const size_t v = static_cast<size_t>(inputs_[static_cast<size_t>(n.feature)]);
-            const int64_t cut = left_end(n.threshold, box.lower[v], box.upper[v]);  // x goes left iff x <= cut
-            bool left = cut >= box.lower[v], right = cut < box.upper[v];
-            if (static_cast<Missing>(n.payload >> 1) == Missing::zero && box.lower[v] <= 0 && box.upper[v] >= 0) {
-                if (n.payload & 1) left = true;
-                else right = true;
-            }
-            if (left && right && cut >= box.lower[v] && cut < box.upper[v]) cuts_.push_back({static_cast<int32_t>(v), cut, output, weight});
+            const size_t v = static_cast<size_t>(n.variable);
+            const int64_t low = box.lower[v], high = box.upper[v];
+            bool left = n.cut >= low, right = n.cut < high;
+            if (left && right) cuts_.push_back({n.question, output, weight});
+            if (n.payload >= 0 && low <= 0 && high >= 0) (n.payload ? left : right) = true;
             if (left) pending_.push_back({n.left, weight * 0.5});
             if (right) pending_.push_back({n.left + 1, weight * 0.5});
         }
-    }
-
-    // The greatest integer of low - 1 .. high whose float32 passes the test; the float32 of an integer grows with it.
-    int64_t left_end(float threshold, int64_t low, int64_t high) const {
-        auto passes = [&](int64_t x) {
-            const float f = static_cast<float>(static_cast<double>(x));
-            return trees_.strict ? f < threshold : f <= threshold;
-        };
-        if (!passes(low)) return low - 1;
-        if (passes(high)) return high;
-        int64_t guess = static_cast<int64_t>(std::floor(static_cast<double>(threshold)));
-        guess = std::clamp(guess, low, high - 1);
-        if (passes(guess) && !passes(guess + 1)) return guess;
-        if (guess > low && passes(guess - 1) && !passes(guess)) return guess - 1;
-        int64_t a = low, b = high;  // passes(a), not passes(b)
-        while (b - a > 1) {
-            const int64_t middle = a + (b - a) / 2;
-            (passes(middle) ? a : b) = middle;
-        }
-        return a;
     }
 
     double value(int32_t place) const {
@@ -144,45 +159,63 @@ private:
 
     // The split that most trees of the two outputs wait for, upper nodes first.
     void choose_cut(const Box& box, size_t mine, size_t rival, Verdict& out) {
-        weights_.clear();
         double best = 0;
+        int32_t question = -1;
         for (const Cut& cut : cuts_) {
             const bool counts = cut.output < 0 || static_cast<size_t>(cut.output) == mine || static_cast<size_t>(cut.output) == rival;
-            double& weight = weights_[(static_cast<uint64_t>(cut.variable) << 40) ^ static_cast<uint64_t>(cut.value + (int64_t{1} << 38))];
+            double& weight = weights_[static_cast<size_t>(cut.question)];
             weight += cut.weight * (counts ? 1.0 : 0.01);
             if (weight > best) {
                 best = weight;
-                out.split_variable = cut.variable;
-                out.split_value = cut.value;
+                question = cut.question;
             }
+        }
+        for (const Cut& cut : cuts_) weights_[static_cast<size_t>(cut.question)] = 0;
+        if (question >= 0) {
+            out.split_variable = plain_.questions[static_cast<size_t>(question)].variable;
+            out.split_value = plain_.questions[static_cast<size_t>(question)].cut;
         }
         out.candidate.resize(variables_);
         for (size_t v = 0; v < variables_; ++v) out.candidate[v] = box.lower[v] + (box.upper[v] - box.lower[v]) / 2;
     }
 
     struct Cut {
-        int32_t variable;
-        int64_t value;
-        int32_t output;
+        int32_t question, output;
         double weight;
     };
     struct Pending {
         int32_t node;
         double weight;
     };
+    const PlainTrees& plain_;
     const Trees& trees_;
-    const std::vector<int32_t>& inputs_;
     size_t variables_;
     std::vector<double> low_, high_, leaf_low_, leaf_high_;
     std::vector<Cut> cuts_;
     std::vector<Pending> pending_;
-    std::unordered_map<uint64_t, double> weights_;
+    std::vector<double> weights_;  // per question; all 0 between uses
 };
 
 }  // namespace
 
-std::unique_ptr<Bounds> tree_bounds(const Trees& trees, const std::vector<int32_t>& inputs, size_t variables) {
-    return std::make_unique<TreeBounds>(trees, inputs, variables);
+std::shared_ptr<const PlainTrees> make_plain(const Trees& trees, const std::vector<int32_t>& inputs) {
+    auto plain = std::make_shared<PlainTrees>(PlainTrees{trees, {}, {}});
+    std::map<std::pair<int32_t, int64_t>, int32_t> numbers;
+    for (const Trees::Node& node : trees.nodes) {
+        if (node.threshold != node.threshold) {
+            plain->nodes.push_back({-1, 0, 0, -1, node.payload});
+            continue;
+        }
+        const int32_t variable = inputs[static_cast<size_t>(node.feature)];
+        const int64_t cut = left_end(node.threshold, trees.strict);
+        const auto [at, fresh] = numbers.try_emplace({variable, cut}, static_cast<int32_t>(plain->questions.size()));
+        if (fresh) plain->questions.push_back({variable, cut});
+        const bool zero = static_cast<Missing>(node.payload >> 1) == Missing::zero;
+        plain->nodes.push_back({variable, node.left, cut, at->second, zero ? node.payload & 1 : -1});
+    }
+    return plain;
 }
+
+std::unique_ptr<Bounds> tree_bounds(const PlainTrees& plain, size_t variables) { return std::make_unique<TreeBounds>(plain, variables); }
 
 }  // namespace polvet::boxes

@@ -2,8 +2,9 @@
 //
 // What a relaxed game lost is unsafe, what a restricted game won is safe, whatever the other variables hold (safety/projections.py
 // and safety/cells.py say why). The search then treats such a state as it treats `fail` and `goal`; there is neither a rank nor
-// an action behind it, so no evidence either.
+// an action behind it, so no evidence either, but for safe states where only lost ones were told: their policy enters none of these.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace polvet {
 struct Foreseen {
     struct Place {
         uint32_t word, shift;
-        uint64_t mask, stride;
-    };  // an integer: its value as stored
+        uint64_t mask, stride, top;
+    };  // an integer: its value as stored; those from `top` on are one
     struct Line {
         uint32_t word;
         double lower, scale;
@@ -32,12 +33,13 @@ struct Foreseen {
     std::vector<Line> lines;
     std::vector<Clock> clocks;
     std::vector<uint8_t> verdicts;
+    bool wins = false;  // some verdict is safe
 
     Known find(const uint64_t* state) const {
         for (const Clock& c : clocks)
             if ((state[c.word] >> c.shift & c.mask) > c.latest) return UNDECIDED;
         uint64_t index = 0;
-        for (const Place& p : places) index += (state[p.word] >> p.shift & p.mask) * p.stride;
+        for (const Place& p : places) index += std::min(state[p.word] >> p.shift & p.mask, p.top) * p.stride;
         for (const Line& l : lines) {
             // SOUND: cells overlap by more than this rounds.
             const double at = std::floor((std::bit_cast<double>(state[l.word]) - l.lower) * l.scale);

@@ -16,7 +16,8 @@ from polvet.policy.compiled import Bound
 from polvet.records.fault_files import Fault, fault_to_json
 from polvet.safety.certificates import prove
 from polvet.safety.confirmed import confirm_batches
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
+from polvet.verdict import Verdict
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unsafe

@@ -31,11 +31,12 @@ from polvet.records.fault_files import Fault
 from polvet.records.shape import record_to_json
 from polvet.safety.bound import parse_risk
 from polvet.safety.decide import Decider
+from polvet.verdict import Verdict
 from polvet.verify.box_system import Parallelism
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.risk_bound import judge_risk
-from polvet.verify.verdicts import Safe, Unsafe, Verdict
+from polvet.verify.verdicts import Safe, Unsafe
 
 MAX_STATES = 10_000_000
 GOAL_LOSS = "loss"

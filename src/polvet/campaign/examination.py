@@ -34,7 +34,8 @@ from polvet.policy.runs import Inspection, Run
 from polvet.records.run_files import run_to_json
 from polvet.safety.certificates import prove
 from polvet.safety.confirmed import confirm_states
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
+from polvet.verdict import Verdict
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Unknown, Unsafe

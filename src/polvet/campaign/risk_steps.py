@@ -31,10 +31,10 @@ from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
 from polvet.records.fault_files import Fault
 from polvet.repair.repair import Repaired
+from polvet.verdict import Verdict
 from polvet.verify.box_system import Parallelism
 from polvet.verify.probability import find_risk
 from polvet.verify.risk_bound import judge_risk
-from polvet.verify.verdicts import Verdict
 
 PORTION = 4
 """Each portion of the faults that is tried has so many times the faults of the one before."""

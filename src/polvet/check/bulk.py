@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import islice, product
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ import numpy.typing as npt
 from polvet.check.all_starts import iter_all_starts
 from polvet.check.box_view import Unreadable, effects
 from polvet.check.followed import Followed
-from polvet.check.listed_states import Bools, Ints, ListedStates, refuse_partial, refuse_unseen, share_of
+from polvet.check.listed_states import Bools, Ints, ListedStates, chance_of, refuse_partial, refuse_unseen
 from polvet.check.points import UNKNOWN, Block, Points
 from polvet.model.expressions import Binary, BoolLiteral, Expression
 from polvet.model.network import Kind
@@ -28,6 +30,7 @@ from polvet.model.semantics import State
 from polvet.model.tables import TableMoves
 from polvet.policy.binding import UNKNOWN_LABEL
 from polvet.policy.rounding import possible_choices
+from polvet.records.packed import unpack_arrays
 from polvet.records.state_json import Malformed
 
 BLOCK = 1 << 15
@@ -45,17 +48,21 @@ class _Change:
 
 
 @dataclass(frozen=True, slots=True)
-class _Operator:
+class Operator:
+    """A label, or none; a guard; and what may be assigned, each with its share of the whole."""
+
     output: int | None  # None: silent
     guard: int
     outcomes: tuple[tuple[_Change, ...], ...]
+    shares: tuple[int, ...]
+    whole: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:
     """An operator that may move from states of a block: their places there, and where each outcome is listed in all (-1: nowhere)."""
 
-    output: int | None
+    operator: Operator
     source: Ints
     targets: tuple[Ints, ...]
 
@@ -94,7 +101,7 @@ class Bulk:
             raise Unreadable("a condition has values beyond 2^52, or is none of integers")
         return part
 
-    def _operators(self) -> Iterator[_Operator]:
+    def _operators(self) -> Iterator[Operator]:
         output_of = {k: output for output, k in enumerate(self.fitted.labels) if k != UNKNOWN_LABEL}
         for joint in self.network.joints:
             for edges in product(*joint.participants):
@@ -102,15 +109,19 @@ class Bulk:
                 guard: Expression = BoolLiteral(True)
                 for part in parts:
                     guard = Binary("∧", guard, part.guard)
-                outcomes = []
+                outcomes, chances = [], []
                 for branches in product(*(range(len(part.branches)) for part in parts)):
                     refuse_unseen(parts, branches)
-                    if all(share_of(part, k) > 0 for part, k in zip(parts, branches, strict=True)):
+                    chance = prod((chance_of(*pair) for pair in zip(parts, branches, strict=True)), start=Fraction(1))
+                    if chance > 0:
+                        chances.append(chance)
                         after = effects(self.network, parts, branches)
                         outcomes.append(tuple(self._change(name, value) for name, value in after.items()))
                 number = None if joint.label is None else self.network.labels.index(joint.label)
                 output = None if number is None else output_of.get(number, UNKNOWN_LABEL)
-                yield _Operator(output, self._part(guard), tuple(outcomes))
+                whole = lcm(*(chance.denominator for chance in chances))
+                shares = tuple(int(chance * whole) for chance in chances)
+                yield Operator(output, self._part(guard), tuple(outcomes), shares, whole)
 
     def _change(self, name: str, value: Expression) -> _Change:
         part, place = self.points.number(value), self.states.place[name]
@@ -127,12 +138,18 @@ class Bulk:
 
     def check_starts(self) -> None:
         """Raise Malformed unless all start states are listed."""
+        for _ in self.starts():
+            pass
+
+    def starts(self) -> Iterator[Ints]:
+        """Yield the places of all start states, block by block; Malformed where one is not listed."""
         pending = iter_all_starts(self.arena)
         while block := list(islice(pending, BLOCK)):
             self.followed.arena.budget.check()
-            missing = ~self.listed(np.array(block, dtype=np.int64))
-            if missing.any():
-                raise Malformed(f"the start state {self.arena.show(block[int(missing.argmax())])} is not listed")
+            places = self.states.find(np.array(block, dtype=np.int64))
+            if (places < 0).any():
+                raise Malformed(f"the start state {self.arena.show(block[int((places < 0).argmax())])} is not listed")
+            yield places
 
     # -- steps
 
@@ -186,11 +203,11 @@ class Bulk:
                 targets = tuple(self._targets(outcome, begin, source, block) for outcome in operator.outcomes)
                 for target in targets:
                     doubtful[source[target < 0]] = True
-                taken.append(Taken(operator.output, source, targets))
+                taken.append(Taken(operator, source, targets))
         return Steps(begin, doubtful, goal, running & ~moving, may_stick, chosen, tuple(taken))
 
     def _choices(
-        self, columns: Sequence[npt.NDArray[Any]], enabled: Sequence[tuple[_Operator, Bools]], count: int
+        self, columns: Sequence[npt.NDArray[Any]], enabled: Sequence[tuple[Operator, Bools]], count: int
     ) -> tuple[Bools, Bools, Bools]:
         """Return where a label is applicable, which applicable ones may be chosen [output, state], and where the policy may be stuck."""
         labelled: Bools = np.zeros(count, dtype=np.bool_)
@@ -226,7 +243,7 @@ class Bulk:
             )  # negative ones are taken modulo 2^64: the sum is right
         return states.find_numbers(numbers)
 
-    def _doubt_errors(self, operator: _Operator, enabled: Bools, block: Block, doubtful: Bools) -> None:
+    def _doubt_errors(self, operator: Operator, enabled: Bools, block: Block, doubtful: Bools) -> None:
         """Mark states in which the operator may leave the bounds: an error of the model, whether the policy chooses it or not."""
         for outcome in operator.outcomes:
             for change in outcome:
@@ -236,6 +253,16 @@ class Bulk:
                     value = block.value(change.part)
                     lower, upper = self.states.lower[change.variable], self.states.upper[change.variable]
                     doubtful |= enabled & ((value < lower) | (value > upper))
+
+
+def listed_in_bulk(followed: Followed, item: Any, count: int, few: int) -> Bulk | None:
+    """Return the packed states in bulk, if they are more than a few and the model allows it."""
+    if count <= few:
+        return None
+    try:
+        return Bulk(followed, unpack_arrays(followed.arena.task.network.variables, item, count))
+    except Unreadable:
+        return None  # state by state, then
 
 
 def _at(value: Any, source: Ints) -> Ints:

@@ -22,15 +22,14 @@ import numpy as np
 
 from polvet.check.all_starts import iter_all_starts
 from polvet.check.arena import avoiding_nothing
-from polvet.check.box_view import Unreadable
-from polvet.check.bulk import Bulk, Steps
+from polvet.check.bulk import Bulk, Steps, listed_in_bulk
 from polvet.check.followed import Followed, Step, find_policy_arena
 from polvet.check.listed_states import Bools, Ints
 from polvet.check.risk_bound import is_certain
 from polvet.check.run import replay_run
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
-from polvet.records.packed import unpack_arrays, unpack_columns
+from polvet.records.packed import unpack_columns
 from polvet.records.state_json import Malformed
 
 BLOCK = 4096
@@ -76,7 +75,7 @@ def _check_sure_end(followed: Followed, certificate: Mapping[str, Any], avoids: 
     """Return how many states are listed; Malformed unless runs surely end from all of them, and from all starts."""
     arena, item, count = followed.arena, certificate.get("states"), _count(certificate)
     numbers = _distances(certificate, count)
-    if (bulk := _in_bulk(followed, item, count)) is not None and max(numbers) < MOST:
+    if (bulk := listed_in_bulk(followed, item, count, FEW)) is not None and max(numbers) < MOST:
         bulk.check_starts()
         distances = np.array(numbers, dtype=np.int64)
 
@@ -97,7 +96,7 @@ def _check_sure_end(followed: Followed, certificate: Mapping[str, Any], avoids: 
 def _check_set(followed: Followed, certificate: Mapping[str, Any], last: State) -> int:
     """Return how many states are listed; Malformed unless runs go on among them for ever, and one came there."""
     item, count = certificate.get("set"), _count(certificate)
-    if (bulk := _in_bulk(followed, item, count)) is not None:
+    if (bulk := listed_in_bulk(followed, item, count, FEW)) is not None:
         if not bulk.listed(np.array([last], dtype=np.int64))[0]:
             raise Malformed("the last state of the run is not listed")
 
@@ -118,16 +117,6 @@ def _count(certificate: Mapping[str, Any]) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise Malformed("'count' is no number")
     return count
-
-
-def _in_bulk(followed: Followed, item: Any, count: int) -> Bulk | None:
-    """Return the listed states in bulk, if they are many and the model allows it."""
-    if count <= FEW:
-        return None
-    try:
-        return Bulk(followed, unpack_arrays(followed.arena.task.network.variables, item, count))
-    except Unreadable:
-        return None  # state by state, then
 
 
 def _states(followed: Followed, item: Any, count: int) -> dict[State, None]:
@@ -170,7 +159,7 @@ def _breaks_distances(steps: Steps, distances: Ints, mine: Ints) -> Bools:
         near = np.zeros(len(taken.source), dtype=np.bool_)
         for target in taken.targets:
             near |= distances[target] < mine[taken.source]
-        nearer[silent if taken.output is None else taken.output, taken.source] |= near
+        nearer[silent if taken.operator.output is None else taken.operator.output, taken.source] |= near
     # Silent operators move with every label that may be chosen, and alone where there is none.
     each = (~steps.chosen | nearer[:silent] | nearer[silent]).all(axis=0) & (steps.chosen.any(axis=0) | nearer[silent])
     ends = ~moved

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from polvet.check.arena import Arena
 from polvet.check.box_view import LARGE, Unreadable, effects, interval
-from polvet.check.listed_states import Bools, Floats, Ints, ListedStates, refuse_partial, refuse_unseen, share_of
+from polvet.check.listed_states import Bools, Floats, Ints, ListedStates, chance_of, refuse_partial, refuse_unseen
 from polvet.model.automata import ModelType
 from polvet.model.expressions import Binary, BoolLiteral, Expression, IntLiteral, Name, conjuncts, rebuild
-from polvet.model.network import Network, NetworkEdge
+from polvet.model.network import Network
 
 BLOCK = 1 << 17
 MOST_OPERATORS = 2_000_000
@@ -178,18 +178,13 @@ def _shapes(network: Network) -> list[_Shape]:
             outcomes, chances = [], []
             for branches in product(*(range(len(part.branches)) for part in parts)):
                 refuse_unseen(parts, branches)
-                chance = prod((_chance(*pair) for pair in zip(parts, branches, strict=True)), start=Fraction(1))
+                chance = prod((chance_of(*pair) for pair in zip(parts, branches, strict=True)), start=Fraction(1))
                 if chance > 0:
                     after = effects(network, parts, branches)
                     outcomes.append(tuple((name, _lifted(after[name], literals)) for name in sorted(after)))
                     chances.append(chance)
             found.setdefault((joint.label, guard, tuple(outcomes)), []).append((literals, chances))
     return [_shape(label, guard, outcomes, operators) for (label, guard, outcomes), operators in found.items()]
-
-
-def _chance(edge: NetworkEdge, branch: int) -> Fraction:
-    """Return the branch's share of all the edge's shares, which need not sum to 1 to the last digit."""
-    return share_of(edge, branch) / sum((share_of(edge, k) for k in range(len(edge.branches))), Fraction(0))
 
 
 def _shape(

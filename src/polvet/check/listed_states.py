@@ -156,6 +156,11 @@ def share_of(edge: NetworkEdge, branch: int) -> Fraction:
     return Fraction(likely.value)
 
 
+def chance_of(edge: NetworkEdge, branch: int) -> Fraction:
+    """Return the branch's share of all the edge's shares, which need not sum to 1 to the last digit."""
+    return share_of(edge, branch) / sum((share_of(edge, k) for k in range(len(edge.branches))), Fraction(0))
+
+
 def refuse_unseen(parts: Sequence[NetworkEdge], branches: Sequence[int]) -> None:
     """Raise Unreadable where executing this outcome might be an error that bulk steps do not see."""
     for part in parts:

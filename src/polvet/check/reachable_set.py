@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from polvet.check.all_starts import iter_all_starts
-from polvet.check.box_view import Unreadable
-from polvet.check.bulk import Bulk
+from polvet.check.bulk import listed_in_bulk
 from polvet.check.followed import Followed, find_policy_arena
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
-from polvet.records.packed import unpack_arrays, unpack_columns
+from polvet.records.packed import unpack_columns
 from polvet.records.state_json import Malformed
 
 BLOCK = 4096
@@ -52,18 +51,13 @@ def check_closed_set(followed: Followed, certificate: Mapping[str, Any], who: st
 def _check_listed(followed: Followed, item: Any, count: int, avoids: list[str]) -> None:
     """Raise Malformed unless the packed states are closed; many of them in bulk, where the model allows it."""
     variables = followed.arena.task.network.variables
-    if count > FEW:
-        try:
-            bulk = Bulk(followed, unpack_arrays(variables, item, count))
-        except Unreadable:
-            pass  # state by state, then
-        else:
-            bulk.check_starts()
-            for state, following in successors(followed, bulk.doubtful_states(avoids), avoids):
-                if not bulk.listed(np.array([following], dtype=np.int64))[0]:
-                    shown = followed.arena.show
-                    raise Malformed(f"{shown(state)} may lead to {shown(following)}, which is not listed")
-            return
+    if (bulk := listed_in_bulk(followed, item, count, FEW)) is not None:
+        bulk.check_starts()
+        for state, following in successors(followed, bulk.doubtful_states(avoids), avoids):
+            if not bulk.listed(np.array([following], dtype=np.int64))[0]:
+                shown = followed.arena.show
+                raise Malformed(f"{shown(state)} may lead to {shown(following)}, which is not listed")
+        return
     _check_closed(followed, unpack_columns(variables, item, count), avoids)
 
 

@@ -17,13 +17,19 @@ the probability of having failed. No variables are left out: the rest does not t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from polvet.check.all_starts import is_start, iter_all_starts
+from polvet.check.bulk import Bulk, Taken, listed_in_bulk
 from polvet.check.followed import Followed, Step, find_policy_arena
+from polvet.check.listed_moves import INT64, Whole
+from polvet.check.listed_states import Bools
+from polvet.check.permissive_bulk import scaled
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.automata import ModelType
 from polvet.model.semantics import Move, State
@@ -31,19 +37,32 @@ from polvet.numbers import LONG_DIGITS, exact
 from polvet.records.packed import unpack_columns
 from polvet.records.state_json import Malformed
 
-Row = dict[State, Fraction]
+Row = Mapping[State, Fraction]
+T = TypeVar("T")
 BLOCK = 4096
+FEW = 2_000
+"""Up to so many states are checked one by one in any case."""
+MOST = 2**62
 
 
 def check_risk_bound(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that runs of the policy fail with at most the bound."""
     followed = find_policy_arena(certificate, subjects)
-    bound, worth = _read(followed, certificate)
-    worst = _check_starts(followed, bound, worth)
-    _check_above(followed, worth)
+    bound, values = _bound_and_values(certificate)
+    item = certificate.get("states")
+    if (bulk := listed_in_bulk(followed, item, len(values), FEW)) is not None and _is_decision_process(followed):
+        worst = _check_starts_in_bulk(bulk, bound, values)
+        listed = _Listed(bulk, values)
+        _check_above(
+            followed, [bulk.states.state(k) for k in np.flatnonzero(_maybe_not_above(bulk, values)).tolist()], listed
+        )
+    else:
+        worth = _worth(followed, item, values)
+        worst = _check_starts(followed, bound, worth)
+        _check_above(followed, worth, worth)
     return Accepted(
         f"{subjects.policy} in {followed.arena.about} reaches fail with probability at most {bound}, from any start "
-        f"(at most {float(worst):.6g}; {len(worth):,} states)"
+        f"(at most {float(worst):.6g}; {len(values):,} states)"
     )
 
 
@@ -52,12 +71,26 @@ def check_risk_exceeds(certificate: Mapping[str, Any], subjects: Subjects) -> Ch
     if certificate.get("kept") is not None:
         return Rejected("it leaves variables out")
     followed = find_policy_arena(certificate, subjects)
-    bound, worth = _read(followed, certificate)
-    value = _check_start(followed, certificate.get("start"), bound, worth)
-    _check_below(followed, worth, _ranks(certificate.get("ranks"), worth))
+    bound, values = _bound_and_values(certificate)
+    ranks, item, start = (
+        _ranks(certificate.get("ranks"), len(values)),
+        certificate.get("states"),
+        certificate.get("start"),
+    )
+    if not isinstance(start, int) or isinstance(start, bool) or not 0 <= start < len(values):
+        raise Malformed("'start' is no place in 'states'")
+    bulk = listed_in_bulk(followed, item, len(values), FEW) if max(ranks) < MOST else None
+    if bulk is not None and _is_decision_process(followed):
+        value = _check_start(followed, bulk.states.state(start), bound, values[start])
+        judged = [bulk.states.state(k) for k in np.flatnonzero(_maybe_not_below(bulk, values, ranks)).tolist()]
+        _check_below(followed, judged, _Listed(bulk, values), _Listed(bulk, ranks))
+    else:
+        worth = _worth(followed, item, values)
+        value = _check_start(followed, next(islice(worth, start, None)), bound, values[start])
+        _check_below(followed, worth, worth, dict(zip(worth, ranks, strict=True)))
     return Accepted(
         f"{subjects.policy} in {followed.arena.about} may reach fail with probability above {bound} "
-        f"(at least {float(value):.6g}; {len(worth):,} states)"
+        f"(at least {float(value):.6g}; {len(values):,} states)"
     )
 
 
@@ -78,14 +111,98 @@ def is_certain(step: Step) -> bool:
 
 
 def _mixed(moves: Sequence[Move]) -> Row:
-    row: Row = {}
+    row: dict[State, Fraction] = {}
     for move in moves:
         for outcome in move.outcomes:
             row[outcome.state] = row.get(outcome.state, Fraction(0)) + outcome.probability / len(moves)
     return row
 
 
-def _read(followed: Followed, certificate: Mapping[str, Any]) -> tuple[Fraction, Row]:
+class _Listed(Mapping[State, T]):
+    """What is said of the states of a bulk, each by its place."""
+
+    def __init__(self, bulk: Bulk, values: Sequence[T]) -> None:
+        self.bulk, self.said = bulk, values
+
+    def __getitem__(self, state: State) -> T:
+        place = int(self.bulk.states.find(np.array([state], dtype=np.int64))[0])
+        if place < 0:
+            raise KeyError(state)
+        return self.said[place]
+
+    def __iter__(self) -> Iterator[State]:
+        return (self.bulk.states.state(place) for place in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.said)
+
+
+def _is_decision_process(followed: Followed) -> bool:
+    return followed.arena.task.network.model.type is not ModelType.DTMC
+
+
+def _check_starts_in_bulk(bulk: Bulk, bound: Fraction, values: Sequence[Fraction]) -> Fraction:
+    """Return the greatest value of a start state; Malformed where one is not listed or above the bound."""
+    # Distinct values are few: their order stands for them.
+    order = {value: rank for rank, value in enumerate(sorted(set(values)))}
+    ranks, worst = np.array([order[value] for value in values], dtype=np.int64), -1
+    for places in bulk.starts():
+        worst = max(worst, int(ranks[places].max()))
+    if worst < 0:
+        raise Malformed("there is no start state")
+    value = values[int(np.flatnonzero(ranks == worst)[0])]
+    if value > bound:
+        raise Malformed(f"the value {value} of a start state is above {bound}")
+    return value
+
+
+class _Expectations:
+    """What operators lead to in the mean, beside the values before them, in exact integers or fractions."""
+
+    def __init__(self, values: Sequence[Fraction]) -> None:
+        self.values, self.one = scaled(values)
+
+    def of(self, taken: Taken, begin: int) -> tuple[Whole, Whole]:
+        """Return what is expected after the operator, and the value before it, both times its whole."""
+        values, whole = self.values, taken.operator.whole
+        # SOUND: shares sum to the whole and values are at most `one`: nothing overflows where their product does not.
+        if values.dtype != np.int64 or whole * self.one >= INT64:
+            values = values.astype(object)
+        total = sum(share * values[target] for share, target in zip(taken.operator.shares, taken.targets, strict=True))
+        return np.asarray(total), whole * values[begin + taken.source]
+
+
+def _maybe_not_above(bulk: Bulk, values: Sequence[Fraction]) -> Bools:
+    """Return which states the interpreter has to judge; the others are as `_check_above` asks."""
+    judged, expectations = np.zeros(len(values), dtype=np.bool_), _Expectations(values)
+    for steps in bulk.blocks():
+        doubtful = steps.doubtful.copy()
+        for taken in steps.taken:
+            expected, mine = expectations.of(taken, steps.begin)
+            doubtful[taken.source[np.asarray(expected > mine, dtype=np.bool_)]] = True
+        judged[steps.begin : steps.begin + len(doubtful)] = doubtful
+    return judged
+
+
+def _maybe_not_below(bulk: Bulk, values: Sequence[Fraction], ranks: Sequence[int]) -> Bools:
+    """Return which states the interpreter has to judge; the others are as `_check_below` asks."""
+    judged, expectations, rank = np.zeros(len(values), dtype=np.bool_), _Expectations(values), np.array(ranks)
+    positive = np.asarray(expectations.values != 0, dtype=np.bool_)
+    for steps in bulk.blocks():
+        here = slice(steps.begin, steps.begin + len(steps.doubtful))
+        attained = np.zeros(len(steps.doubtful), dtype=np.bool_)
+        for taken in steps.taken:
+            expected, mine = expectations.of(taken, steps.begin)
+            falls = np.zeros(len(taken.source), dtype=np.bool_)
+            for target in taken.targets:
+                falls |= ~positive[target] | (rank[target] < rank[steps.begin + taken.source])
+            attained[taken.source[falls & np.asarray(expected >= mine, dtype=np.bool_)]] = True
+        certain = ~steps.may_stick & (steps.chosen.sum(axis=0) <= 1)
+        judged[here] = steps.doubtful | (positive[here] & (steps.goal | ~certain | ~attained))
+    return judged
+
+
+def _bound_and_values(certificate: Mapping[str, Any]) -> tuple[Fraction, list[Fraction]]:
     """Return the bound, and the value of each listed state in their order."""
     count, values = certificate.get("count"), certificate.get("values")
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
@@ -93,13 +210,19 @@ def _read(followed: Followed, certificate: Mapping[str, Any]) -> tuple[Fraction,
     if not isinstance(values, list) or len(values) != count:
         raise Malformed(f"'values' is not a list of {count:,} probabilities")
     bound = _probability(certificate.get("bound"), "'bound'")
-    listed = unpack_columns(followed.arena.task.network.variables, certificate.get("states"), count)
-    worth = {
-        state: _probability(item, f"values[{k}]") for k, (state, item) in enumerate(zip(listed, values, strict=True))
-    }
-    if len(worth) < count:
+    known: dict[str, Fraction] = {}  # values repeat
+    for k, item in enumerate(values):
+        if not isinstance(item, str) or item not in known:
+            known[item] = _probability(item, f"values[{k}]")
+    return bound, [known[item] for item in values]
+
+
+def _worth(followed: Followed, item: Any, values: Sequence[Fraction]) -> Row:
+    listed = unpack_columns(followed.arena.task.network.variables, item, len(values))
+    worth = dict(zip(listed, values, strict=True))
+    if len(worth) < len(values):
         raise Malformed("a state stands twice")
-    return bound, worth
+    return worth
 
 
 def _probability(item: Any, what: str) -> Fraction:
@@ -123,13 +246,13 @@ def _check_starts(followed: Followed, bound: Fraction, worth: Row) -> Fraction:
     return worst
 
 
-def _check_above(followed: Followed, worth: Row) -> None:
-    arena = followed.arena
-    for state in worth:
+def _check_above(followed: Followed, judged: Iterable[State], worth: Row) -> None:
+    arena, states = followed.arena, list(judged)
+    for state in states:
         # SOUND: fail is tested first, so that it beats goal.
         if arena.is_fail(state) and worth[state] != 1:
             raise Malformed(f"the fail state {arena.show(state)} has the value {worth[state]}")
-    for state, step in _steps(followed, worth):
+    for state, step in _steps(followed, states):
         for row in possible_rows(followed, step):
             for target in row:
                 if target not in worth:
@@ -138,32 +261,30 @@ def _check_above(followed: Followed, worth: Row) -> None:
                 raise Malformed(f"{arena.show(state)} has the value {worth[state]}, a move from there {expected}")
 
 
-def _check_start(followed: Followed, place: Any, bound: Fraction, worth: Row) -> Fraction:
-    """Return the value of the named start state; Malformed unless it is one, with a value above the bound."""
-    if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(worth):
-        raise Malformed("'start' is no place in 'states'")
-    arena, state = followed.arena, next(islice(worth, place, None))
+def _check_start(followed: Followed, state: State, bound: Fraction, value: Fraction) -> Fraction:
+    """Return the value of the named state; Malformed unless runs start there, and it is above the bound."""
+    arena = followed.arena
     if not is_start(arena, state):
         raise Malformed(f"{arena.show(state)} is no start state")
-    if worth[state] <= bound:
-        raise Malformed(f"the value {worth[state]} of the start state {arena.show(state)} is not above {bound}")
-    return worth[state]
+    if value <= bound:
+        raise Malformed(f"the value {value} of the start state {arena.show(state)} is not above {bound}")
+    return value
 
 
-def _ranks(items: Any, worth: Row) -> dict[State, int]:
-    if not isinstance(items, list) or len(items) != len(worth):
-        raise Malformed(f"'ranks' is not a list of {len(worth):,} numbers")
+def _ranks(items: Any, count: int) -> list[int]:
+    if not isinstance(items, list) or len(items) != count:
+        raise Malformed(f"'ranks' is not a list of {count:,} numbers")
     if any(not isinstance(rank, int) or isinstance(rank, bool) or rank < 0 for rank in items):
         raise Malformed("a rank is no natural number")
-    return dict(zip(worth, items, strict=True))
+    return items
 
 
-def _check_below(followed: Followed, worth: Row, ranks: Mapping[State, int]) -> None:
-    arena = followed.arena
-    for state in worth:
+def _check_below(followed: Followed, judged: Iterable[State], worth: Row, ranks: Mapping[State, int]) -> None:
+    arena, states = followed.arena, list(judged)
+    for state in states:
         if arena.is_goal(state) and not arena.is_fail(state) and worth[state] != 0:
             raise Malformed(f"runs end in the goal state {arena.show(state)}, yet its value is {worth[state]}")
-    for state, step in _steps(followed, worth):
+    for state, step in _steps(followed, states):
         if worth[state] == 0:
             continue
         if not is_certain(step):
@@ -182,7 +303,7 @@ def _expected(row: Row, worth: Row) -> Fraction:
     return sum((chance * worth.get(target, Fraction(0)) for target, chance in row.items()), Fraction(0))
 
 
-def _steps(followed: Followed, listed: Mapping[State, Any]) -> Iterator[tuple[State, Step]]:
+def _steps(followed: Followed, listed: Iterable[State]) -> Iterator[tuple[State, Step]]:
     """Yield what may be done in each listed state where runs go on."""
     arena = followed.arena
     going = (state for state in listed if not arena.is_fail(state) and not arena.is_goal(state))

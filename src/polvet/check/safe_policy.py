@@ -12,8 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any
 
+import numpy as np
+
 from polvet.check.all_starts import iter_all_starts
 from polvet.check.arena import Arena, find_arena_with_deadlocks
+from polvet.check.listed_actions import ListedActions, actions_in_bulk
+from polvet.check.listed_states import Bools
+from polvet.check.permissive_bulk import reaches
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
@@ -29,27 +34,68 @@ def check_safe_states(arena: Arena, certificate: Mapping[str, Any]) -> CheckResu
     """Return whether the states of the certificate are closed under its actions, and have the start states of a region."""
     states, actions = _read_states(arena, certificate.get("states"))
     start = read_places(certificate.get("start"), len(states))
-    outcomes = [_allowed_outcomes(arena, state, action) for state, action in zip(states, actions, strict=True)]
     if arena.region is not None and (missing := _missing_start(arena, {states[k] for k in start})) is not None:
         return Rejected(f"the start state {arena.show(missing)} is in the region, but not listed")
-    place = {state: k for k, state in enumerate(states)}
-    reached = set(start)
-    pending = list(start)
-    while pending:
-        k = pending.pop()
-        for outcome in outcomes[k]:
-            if outcome not in place:
-                return Rejected(
-                    f"states[{k}] ({arena.show(states[k])}) may lead to {arena.show(outcome)}, which is not listed"
-                )
-            if place[outcome] not in reached:
-                reached.add(place[outcome])
-                pending.append(place[outcome])
-    if len(reached) < len(states):
-        spare = next(k for k in range(len(states)) if k not in reached)
+    listed = actions_in_bulk(arena, states, certificate.get("avoids"))
+    reached = (
+        _reached(arena, states, actions, start)
+        if listed is None
+        else _reached_in_bulk(listed, arena, states, actions, start)
+    )
+    if not reached.all():
+        spare = int(np.flatnonzero(~reached)[0])
         return Rejected(f"states[{spare}] ({arena.show(states[spare])}) is not reached from the start states")
     shown = arena.show(states[start[0]]) + (f" and {len(start) - 1} more" if len(start) > 1 else "")
     return Accepted(f"in {arena.about} a policy from {shown} never reaches fail ({len(states)} states)")
+
+
+def _reached(arena: Arena, states: list[State], actions: list[str | None], start: list[int]) -> Bools:
+    """Return which states the actions come to from the start; Malformed where one is wrong, or leads out of the list."""
+    place = {state: k for k, state in enumerate(states)}
+    reached = np.zeros(len(states), dtype=np.bool_)
+    after = [_places(arena, states, actions, k, place) for k in range(len(states))]
+    reached[start] = True
+    pending = list(start)
+    while pending:
+        for outcome in after[pending.pop()]:
+            if not reached[outcome]:
+                reached[outcome] = True
+                pending.append(outcome)
+    return reached
+
+
+def _reached_in_bulk(
+    listed: ListedActions, arena: Arena, states: list[State], actions: list[str | None], start: list[int]
+) -> Bools:
+    """Return the same for many states; the interpreter judges those that are doubtful, or seem to be wrong."""
+    wrong, sources, outcomes = listed.follow(actions)
+    acting = np.array([action is not None for action in actions], dtype=np.bool_)
+    ends = listed.goal | ~listed.applicable.any(axis=0)
+    doubtful = listed.doubtful | listed.fail | np.where(ends, acting, wrong)
+    doubtful[sources[outcomes < 0]] = True
+    sure = ~doubtful[sources]
+    pairs = [(outcomes[sure], sources[sure])]
+    place = {state: k for k, state in enumerate(states)} if doubtful.any() else {}
+    for k in np.flatnonzero(doubtful).tolist():
+        mine = _places(arena, states, actions, k, place)
+        pairs.append((np.array(mine, dtype=np.int64), np.full(len(mine), k, dtype=np.int64)))
+    begun = np.zeros(len(states), dtype=np.bool_)
+    begun[start] = True
+    return reaches(len(states), begun, pairs)
+
+
+def _places(
+    arena: Arena, states: list[State], actions: list[str | None], k: int, place: Mapping[State, int]
+) -> list[int]:
+    """Return the places of the outcomes of the action of states[k], or raise Malformed."""
+    found = []
+    for outcome in _allowed_outcomes(arena, states[k], actions[k]):
+        if outcome not in place:
+            raise Malformed(
+                f"states[{k}] ({arena.show(states[k])}) may lead to {arena.show(outcome)}, which is not listed"
+            )
+        found.append(place[outcome])
+    return found
 
 
 def _missing_start(arena: Arena, listed: Set[State]) -> State | None:

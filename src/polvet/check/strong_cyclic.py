@@ -14,15 +14,21 @@ policy stays among listed states of that round for ever, and none of them is a g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from polvet.check.arena import Arena, find_arena
+from polvet.check.listed_actions import ListedActions, actions_in_bulk
+from polvet.check.listed_states import Bools, Ints
 from polvet.check.safe_policy import read_places
 from polvet.check.subjects import Accepted, CheckResult, Subjects
 from polvet.files import Json
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
+
+MOST = 2**62
 
 
 def check_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
@@ -33,14 +39,39 @@ def check_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -> C
         state: _natural(item.get("distance"), k, "distance")
         for k, (state, item) in enumerate(zip(states, items, strict=True))
     }
-    for k, (state, item) in enumerate(zip(states, items, strict=True)):
+    for k, item in enumerate(items):
         if "action" not in item or not isinstance(item["action"], str | None):
             raise Malformed(f"states[{k}] has no 'action'")
-        _check_won(arena, state, item["action"], distances)
+    chosen = [item["action"] for item in items]
+    judged: Sequence[int] = range(len(states))
+    if (actions := _in_bulk(arena, distances)) is not None:
+        judged = np.flatnonzero(_maybe_not_won(actions, chosen, _array(distances))).tolist()
+    for k in judged:
+        _check_won(arena, states[k], chosen[k], distances)
     return Accepted(
         f"in {arena.about} a policy from {_shown(arena, states, start)} reaches the goal from wherever it comes "
         f"({len(states)} states)"
     )
+
+
+def _in_bulk(arena: Arena, numbers: Mapping[State, int]) -> ListedActions | None:
+    return actions_in_bulk(arena, list(numbers), ()) if max(numbers.values()) < MOST else None
+
+
+def _array(numbers: Mapping[State, int]) -> Ints:
+    return np.array(list(numbers.values()), dtype=np.int64)
+
+
+def _maybe_not_won(actions: ListedActions, chosen: Sequence[str | None], distances: Ints) -> Bools:
+    """Return which states the interpreter has to judge; the others are as `_check_won` asks."""
+    wrong, states, outcomes = actions.follow(chosen)
+    acting = np.array([action is not None for action in chosen], dtype=np.bool_)
+    nearer = np.zeros(actions.count, dtype=np.bool_)
+    nearer[states[(outcomes >= 0) & (distances[outcomes] < distances[states])]] = True
+    doubtful: Bools = actions.doubtful | actions.fail | (actions.goal != (distances == 0))
+    doubtful |= np.where(actions.goal, acting, wrong | ~nearer)
+    doubtful[states[outcomes < 0]] = True
+    return doubtful
 
 
 def _check_won(arena: Arena, state: State, action: str | None, distances: Mapping[State, int]) -> None:
@@ -72,12 +103,30 @@ def check_no_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -
         state: _natural(item.get("round"), k, "round")
         for k, (state, item) in enumerate(zip(states, items, strict=True))
     }
-    for state in states:
-        _check_lost(arena, state, rounds)
+    judged: Sequence[int] = range(len(states))
+    if (actions := _in_bulk(arena, rounds)) is not None:
+        judged = np.flatnonzero(_maybe_not_lost(actions, _array(rounds))).tolist()
+    for k in judged:
+        _check_lost(arena, states[k], rounds)
     return Accepted(
         f"in {arena.about} every policy from {_shown(arena, states, start)} may come where it never reaches the goal "
         f"({len(states)} states)"
     )
+
+
+def _maybe_not_lost(actions: ListedActions, rounds: Ints) -> Bools:
+    """Return which states the interpreter has to judge; the others are as `_check_lost` asks."""
+    smaller = np.zeros_like(actions.applicable)  # [label, state]: some outcome is of a smaller round
+    larger = np.zeros_like(actions.applicable)  # some outcome is of a larger one, or not listed
+    for column, states, targets in actions.steps:
+        mine, listed = rounds[states][:, None], targets >= 0
+        smaller[column, states] |= (listed & (rounds[targets] < mine)).any(axis=1)
+        larger[column, states] |= (~listed | (rounds[targets] > mine)).any(axis=1)
+    # What silent operators do is added to every label.
+    leaves = ~(smaller | smaller[-1]) & (larger | larger[-1])
+    doubtful: Bools = actions.doubtful | actions.goal | (actions.fail != (rounds == 0))
+    doubtful |= (actions.applicable & leaves).any(axis=0)
+    return doubtful
 
 
 def _check_lost(arena: Arena, state: State, rounds: Mapping[State, int]) -> None:

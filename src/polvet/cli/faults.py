@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from polvet.cli.options import Answering, Crowd, MaxRisk, MaxSteps, Output, Subject, Workers
 from polvet.cli.parameters import Option
+from polvet.files import Json
 
 if TYPE_CHECKING:
     from polvet.debug.faults import FaultAnalysis
@@ -95,7 +96,7 @@ def faults(
         result = policy.faults(**asdict(target), budget=effort.tries, max_steps=effort.max_steps, **within)
     bound, _, analysis = result.source
     lines = [*_lines(bound, analysis, result.figures), *subject.lines(policy)]
-    changes: dict[str, Any] = {}
+    changes: Json = {}
     if explain is not None:
         explanation = result.explain(explain)
         lines += [f"fault {explain}", *explanation.lines()]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from polvet.cli.options import Answering, Chance, Output, PosedModel
 from polvet.cli.parameters import Option
 from polvet.cli.permit import impossible_lines
+from polvet.files import Json
 
 Bound = Annotated[str | None, Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
 ShieldFile = Annotated[Path | None, Option("--shield", help="Learn inside this shield instead of computing some.")]
@@ -89,7 +90,7 @@ def learn(
         lines.append(f"bounds hold with confidence {lesson.confidence:g}")
     if learned.upper == math.inf:
         lines.append("no safe scheduler that surely ends was found: the expected cost is infinite")
-    changes: dict[str, Any] = {}
+    changes: Json = {}
     if learned.shield is not None and output is not None:
         changes["certificate"] = str(learned.shield.save(output))
         lines.append(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from polvet.cli.options import Answering, Chance, Output, PosedModel
 from polvet.cli.parameters import Option
+from polvet.files import Json
 
 if TYPE_CHECKING:
     from polvet.front.results import Impossible
@@ -94,7 +95,7 @@ def permit(
         return _say_impossible(answering, shield, conflict)
     ruled = "rule" in shield.figures
     lines = _rule_lines(shield) if ruled else _lines(shield, without_goal=task.model_task.goal == FALSE)
-    changes: dict[str, Any] = {}
+    changes: Json = {}
     assert shield.table is not None
     if output is not None:
         lines.append(f"written   {output}")

@@ -46,7 +46,8 @@ class MethodChoice:
         ),
     ] = None
     max_steps: Annotated[
-        int | None, Option("--max-steps", min=0, help="The greatest length that bmc looks at (default: 20).")
+        int | None,
+        Option("--max-steps", min=0, help="The greatest length that bmc and unrolling look at (default: 20)."),
     ] = None
 
     def keywords(self) -> dict[str, Any]:

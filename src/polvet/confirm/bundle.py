@@ -28,11 +28,18 @@ def write_bundle(certificate: str, reason: str, about: About, output: Path | Non
     Nothing is overwritten. None: nowhere could it be written.
     """
     story = {
-        "version": __version__, "python": sys.version, "platform": platform.platform(), "command": sys.argv,
-        "reason": reason, "certify": about.command(None), "task": str(about.task), "task_sha256": about.task_sha256,
-        "policy": None if about.policy is None else str(about.policy), "policy_sha256": about.policy_sha256,
+        "version": __version__,
+        "python": sys.version,
+        "platform": platform.platform(),
+        "command": sys.argv,
+        "reason": reason,
+        "certify": about.command(None),
+        "task": str(about.task),
+        "task_sha256": about.task_sha256,
+        "policy": None if about.policy is None else str(about.policy),
+        "policy_sha256": about.policy_sha256,
         "options": {**about.options.to_json(), "avoid": list(about.options.avoid.names)},
-    }  # fmt: skip
+    }
     parts = {
         "about.json": json.dumps(story, ensure_ascii=False, indent=1).encode(),
         "certificate.json": certificate.encode(),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from polvet.files import Json
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -27,7 +29,7 @@ Confirmation = Checked | NotChecked
 NO_KIND = NotChecked("there is no kind of certificate for this verdict")
 
 
-def told(confirmation: Confirmation | None) -> dict[str, Any]:
+def told(confirmation: Confirmation | None) -> Json:
     """Return the confirmation as JSON documents hold it; nothing where there was nothing to check."""
     match confirmation:
         case None:

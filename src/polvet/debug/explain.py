@@ -21,7 +21,8 @@ from polvet.policy.trees import VECTOR, TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import Fault
 from polvet.records.state_files import StateFormat
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
+from polvet.verdict import Verdict
 
 SHOWN_LEAVES = 8
 

@@ -69,9 +69,16 @@ def read_instance(text: str, where: Where, domain: Domain) -> Instance:
     structure = structure_of(problem.words, problem.goal)
     constant = structure.rows(atom for atom in problem.init if atom not in number)
     return Instance(
-        where.file, text, problem, grounding.atoms, _initial(problem, grounding), _test(grounding.condition(problem.goal), number),
-        actions, structure, constant,
-    )  # fmt: skip
+        where.file,
+        text,
+        problem,
+        grounding.atoms,
+        _initial(problem, grounding),
+        _test(grounding.condition(problem.goal), number),
+        actions,
+        structure,
+        constant,
+    )
 
 
 def _initial(problem: Problem, grounding: Grounding) -> State:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, suggest
 from polvet.files import Json
-from polvet.front.result import Result, Verdict
+from polvet.front.result import Result
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
     from polvet.front.limits import Work

@@ -13,13 +13,15 @@ from polvet.budget import stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Figures, Json
 from polvet.front.limits import Work
-from polvet.front.result import Result, Verdict, why, write_certificate
+from polvet.front.result import Result, why, write_certificate
 from polvet.front.results import Safe, Unknown, Unsafe
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
+    from polvet.safety.confirmed import Lost
     from polvet.verify.won_projection import WonProjection
 
 MOST_STARTS = 1_000_000
@@ -99,22 +101,22 @@ class GoalReaching(Decisions):
 
 def decide_states(task: Task, question: Question, work: Work) -> Safe | Unsafe | Unknown | Decisions:
     """Return whether some policy surely avoids `fail` from each state; about one state alone with a certificate."""
-    from polvet.safety import Decider, prove
-    from polvet.safety.confirmed import confirm_answers
-    from polvet.safety.decide import Verdict as StateVerdict
+    from polvet.safety import prove
+    from polvet.safety.confirmed import confirm_answers, knowing
 
-    decided, decisions = decide_unproved(task, question, work)
+    decided, decisions, lost = decide_unproved(task, question, work)
     won = _won(task, work) if question.sharpen else None
     if not question.alone and question.certificates is None:
-        checked = confirm_answers(task, question.states, decided, found=work.spent(), budget=work.budget, won=won)
+        checked = confirm_answers(
+            task, question.states, decided, found=work.spent(), budget=work.budget, won=won, lost=lost
+        )
         return replace(decisions, confirmation=checked)
-    prover = Decider(task, algorithm="lazy", share=True)
     claims = {
         word: (
             [state for state, one in zip(question.states, decided, strict=True) if one.verdict.value == word],
-            partial(prove, prover, verdict=StateVerdict(word), budget=work.budget),
+            partial(prove, prover, verdict=Verdict(word), budget=work.budget),
         )
-        for word in ("safe", "unsafe")
+        for word, prover in (("safe", knowing(task, lost)), ("unsafe", knowing(task)))
     }
     if won is not None:
         states, search = claims["safe"]
@@ -148,10 +150,12 @@ def _won(task: Task, work: Work) -> WonProjection | None:
     return None if isinstance(won, str) else won
 
 
-def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions]:
-    """Return the answers about the states, as they were found and as decisions; nothing is proved or checked yet."""
+def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions, Sequence[Lost]]:
+    """Return the answers about the states, as they were found and as decisions, and what smaller games lost; nothing is proved yet."""
     _refuse(task)
-    decided, figures = (_by_search if ALGORITHMS[question.algorithm].search else _by_diagrams)(task, question, work)
+    decided, figures, lost = (_by_search if ALGORITHMS[question.algorithm].search else _by_diagrams)(
+        task, question, work
+    )
     counts = Counter(answer.verdict.value for answer in decided)
     figures = {
         **{name: counts[name] for name in TRUTH},
@@ -159,7 +163,7 @@ def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, De
         **figures,
     }
     reason = why(next((answer.limit for answer in decided if answer.limit is not None), None))
-    return decided, Decisions(
+    decisions = Decisions(
         figures=figures,
         source=(task, question.states),
         safe=tuple(TRUTH[answer.verdict.value] for answer in decided),
@@ -167,6 +171,7 @@ def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, De
         **reason,
         **work.account(),
     )
+    return decided, decisions, lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +303,7 @@ def _refuse(task: Task) -> None:
         raise InputError("only a policy loops.", Where("avoid"), "Use --goal-reaching.")
 
 
-def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures]:
+def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Lost]]:
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import ActionOrder, Decider
     from polvet.safety.foresight import sharpen
@@ -322,7 +327,7 @@ def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], F
             decider, question.states, file=None if question.alone else question.output, budget=work.budget, crew=crew
         )
         seconds = deciding()
-    return batch.decided, {
+    figures: Figures = {
         "algorithm": question.algorithm,
         "order": question.order,
         "shared": decider.share,
@@ -333,14 +338,16 @@ def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], F
         "known_states": decider.known_states,
         **({"smaller_games": decider.smaller_games} if question.sharpen else {}),
     }
+    return batch.decided, figures, decider.lost_games
 
 
-def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures]:
+def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Lost]]:
     from polvet.safety.propagate_bdd import decide_by_diagrams
 
     spent = stopwatch()
     decided, nodes = decide_by_diagrams(task, question.states, budget=work.budget)
-    return decided, {"algorithm": question.algorithm, "decide_seconds": round(spent(), 6), "diagram_nodes": nodes}
+    figures: Figures = {"algorithm": question.algorithm, "decide_seconds": round(spent(), 6), "diagram_nodes": nodes}
+    return decided, figures, ()
 
 
 def _listed(task: Task, states: Sequence[State], decided: Sequence[Any]) -> list[Json]:

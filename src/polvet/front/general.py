@@ -19,7 +19,8 @@ from polvet.files import Figures, Json
 from polvet.front.arguments import path
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
-from polvet.front.result import Result, Run, Verdict, why, write_certificate
+from polvet.front.result import Result, Run, why, write_certificate
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
     from polvet.general.follow import Followed

@@ -14,7 +14,7 @@ from polvet.budget import Budget
 from polvet.errors import InputError, LimitReached, Where, suggest
 from polvet.files import Figures
 from polvet.front.limits import Chance, Work
-from polvet.front.result import Result, Verdict, why
+from polvet.front.result import Result, why
 from polvet.front.results import Impossible, Unknown
 from polvet.front.shield import SEARCH_SHARE, Shield, impossible, read_bound, shield_of
 from polvet.front.task import number
@@ -23,6 +23,7 @@ from polvet.model.task import Task, state_from_names
 from polvet.shield import Impossible as EngineImpossible
 from polvet.shield import build_world, make_shield
 from polvet.shield.world import World
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
     from polvet.shield.deployment import Cost, Learner, Promise, StateOf
@@ -186,7 +187,7 @@ def learn_inside(task: Task, lesson: Lesson, options: Mapping[str, Any]) -> Lear
     if lesson.confidence is not None:
         figures["confidence"] = lesson.confidence
     inner = learning.permissive
-    shield = None if inner is None else shield_of(inner, make_shield(task, world, inner, limit), limit)
+    shield = None if inner is None else shield_of(task, inner, make_shield(task, world, inner, limit), limit)
     cheap = how.kappa is not None and learning.upper <= how.kappa
     done = cheap or (table is not None and learning.upper < math.inf)
     return LearnedScheduler(

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class MethodOptions(Crowd, total=False):
     """What one method reads besides the task, and limits, a seed, and who works.
 
-    `predicates` (a file with a condition a line, or a list) and `configuration` are those of abstraction, `max_steps` that of bmc.
+    `predicates` (a file with a condition a line, or a list) and `configuration` are those of abstraction, `max_steps`
+    that of bmc and unrolling.
     """
 
     predicates: str | Path | Sequence[str] | None
@@ -44,10 +45,15 @@ def method_with(method: str, network: Network, options: MethodOptions) -> str | 
         predicates = None if conditions is None else read_conditions(network, conditions)
         return abstraction(predicates, Options(configuration or BOXES))
     if steps is not None:
+        longest = count(steps, "max_steps", least=0)
+        if method == "unrolling":
+            from polvet.verify.unrolling import unrolled
+
+            return unrolled(longest)
         _only_of("bmc", method, "max_steps")
         from polvet.verify.bmc import bounded
 
-        return bounded(count(steps, "max_steps", least=0))
+        return bounded(longest)
     return method
 
 

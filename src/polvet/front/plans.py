@@ -13,9 +13,10 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Json
 from polvet.front import arguments
 from polvet.front.limits import Chance, Work
-from polvet.front.result import Result, Verdict, write_certificate
+from polvet.front.result import Result, write_certificate
 from polvet.front.result import why as why_of
 from polvet.front.results import Unknown
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
     from polvet.policy.finite_memory import FiniteMemoryPolicy

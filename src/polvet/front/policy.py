@@ -209,7 +209,8 @@ class Policy:
         With `probability` the figures also bound the greatest probability of failing; `output` names a file for the certificate.
         With `max_risk` (such as "0.05", read exactly) safe means that this probability is at most so much, unsafe that it is more.
         With `region` the answer is a SafeRegion: the start states from which no run fails, as a condition, and what is left of them.
-        `predicates` and `configuration` are those of policy predicate abstraction, `max_steps` is the greatest length bmc looks at.
+        `predicates` and `configuration` are those of policy predicate abstraction, `max_steps`
+        is the greatest length that bmc or unrolling looks at.
         """
         from polvet.front.verifying import verify_policy, verify_risk
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from polvet.errors import InputError, Where
 from polvet.files import Json
 from polvet.front.limits import Work
-from polvet.front.result import Result, Run, Verdict, write_certificate
+from polvet.front.result import Result, Run, write_certificate
 from polvet.model.expressions import conjunction, disjunction, negation
 from polvet.model.infix import dump_expression
 from polvet.model.network import Network
 from polvet.model.task import Task
 from polvet.records.start_regions import NamedBox, Region, condition_of_box, region_json
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
     from polvet.front.deciding import Question
@@ -164,11 +165,10 @@ def decide_region(task: Task, question: Question, work: Work) -> SafeRegion:
     from polvet.front.deciding import decide_unproved
     from polvet.safety import Decider, prove
     from polvet.safety.confirmed import confirm_states
-    from polvet.safety.decide import Verdict as StateVerdict
     from polvet.safety.regions import tell_apart
 
     # `output` is the certificate's here; answers are not kept.
-    _, decided = decide_unproved(task, replace(question, output=None), work)
+    _, decided, _ = decide_unproved(task, replace(question, output=None), work)
     region = tell_apart(task, question.states, decided.safe, budget=work.budget)
     prover = Decider(task, algorithm="lazy", share=True)
     paths: dict[str, str] = {}
@@ -176,7 +176,7 @@ def decide_region(task: Task, question: Question, work: Work) -> SafeRegion:
     safe = [state for state, one in zip(question.states, decided.safe, strict=True) if one]
     lost = [state for state, one in zip(question.states, decided.safe, strict=True) if one is False]
     if safe:
-        proof = prove(prover, safe, StateVerdict.SAFE, budget=work.budget)
+        proof = prove(prover, safe, Verdict.SAFE, budget=work.budget)
         certificate = _of_region(proof, region)
         place = question.output or (None if question.certificates is None else question.certificates / "safe.json")
         checked = confirm(
@@ -192,7 +192,7 @@ def decide_region(task: Task, question: Question, work: Work) -> SafeRegion:
             task,
             "unsafe",
             lost,
-            partial(prove, prover, verdict=StateVerdict.UNSAFE, budget=work.budget),
+            partial(prove, prover, verdict=Verdict.UNSAFE, budget=work.budget),
             found=work.spent(),
             budget=work.budget,
             output=place,

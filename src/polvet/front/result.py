@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar, overload
@@ -20,55 +19,11 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar, overload
 from polvet.confirm.outcome import Checked, Confirmation, NotChecked, told
 from polvet.errors import InputError, Limit, LimitReached, MissingExtra
 from polvet.files import Json
+from polvet.verdict import Verdict
 
 T = TypeVar("T")
 MOST = 100
 """How many characters a value takes in the short form of a result."""
-
-
-class Verdict(Enum):
-    """What a result may say; deliberately no truth value."""
-
-    SAFE = "safe"
-    UNSAFE = "unsafe"
-    UNKNOWN = "unknown"
-    TERMINATING = "terminating"
-    NONTERMINATING = "nonterminating"
-    GOAL_REACHING = "goal-reaching"
-    GOAL_MISSED = "goal-missed"
-    SOLVED = "solved"
-    HOLDS = "holds"
-    REFUTED = "refuted"
-    STRONG_CYCLIC = "strong-cyclic"
-    NOT_STRONG_CYCLIC = "not-strong-cyclic"
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-    FAULTS = "faults"
-    NO_FAULTS = "no faults"
-    FAULTS_REMAIN = "faults remain"
-    FAULTS_ADDED = "faults added"
-    EQUAL = "equal"
-    DIFFERENT = "different"
-    REPAIRED = "repaired"
-    IMPROVED = "improved"
-    PERMITTED = "permitted"
-    IMPOSSIBLE = "impossible"
-    OPTIMAL = "optimal"
-    LEARNED = "learned"
-    PASSED = "passed"
-    FAILED = "failed"
-    EXPLORED = "explored"
-    EVALUATED = "evaluated"
-    SIMULATED = "simulated"
-    FUZZED = "fuzzed"
-    TRAINED = "trained"
-    READ = "read"
-    GENERATED = "generated"
-    WRITTEN = "written"
-    DONE = "done"
-
-    def __bool__(self) -> bool:
-        raise TypeError("a verdict is no truth value: write `result.verdict is polvet.Verdict.SAFE`")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from polvet.errors import InputError, LimitReached, Where
-from polvet.front.result import Figure, Result, Run, Verdict, write_certificate
+from polvet.front.result import Figure, Result, Run, write_certificate
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
     from polvet.front.limits import Limits

@@ -14,7 +14,7 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Figures
 from polvet.front.arguments import environment
 from polvet.front.limits import Work
-from polvet.front.result import Result, Verdict, why
+from polvet.front.result import Result, why
 from polvet.front.results import Impossible, Unknown
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task
@@ -24,8 +24,10 @@ from polvet.shield import Shield as Table
 from polvet.shield.file import read_shield, to_ruled_document
 from polvet.shield.per_action import Rule, permit_by_rule
 from polvet.shield.world import World
+from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
+    from polvet.model.tables import TransitionTable
     from polvet.shield.given_distributions import GivenDistributions
     from polvet.shield.risk_budget import RiskBudget
 
@@ -94,23 +96,24 @@ class Shield(Result):
     choices: int = 0
     maximal: bool = False
     table: Table | None = field(default=None, repr=False)
+    rows: TransitionTable | None = field(default=None, repr=False)  # of a world that is given state by state
     verdict: ClassVar[Verdict] = Verdict.PERMITTED
 
     def allowed(self, state: Mapping[str, Any]) -> tuple[str | None, ...]:
         """Return the allowed actions in the state; none where runs end."""
-        return self._table.allowed(state)
+        return self._table.allowed(self._whole(state))
 
     def mask(self, state: Mapping[str, Any], labels: Sequence[str]) -> list[bool]:
         """Return for each label whether it is allowed."""
-        return self._table.mask(state, labels)
+        return self._table.mask(self._whole(state), labels)
 
     def risk(self, state: Mapping[str, Any]) -> Fraction:
         """Return the greatest probability of failing from the state under any allowed actions."""
-        return self._table.risk(state)
+        return self._table.risk(self._whole(state))
 
     def action_risks(self, state: Mapping[str, Any]) -> Mapping[str | None, Fraction]:
         """Return what each applicable action risks when the best is done ever after; of shields by `per_state` or `relative`."""
-        return self._table.action_risks(state)
+        return self._table.action_risks(self._whole(state))
 
     def budget(self) -> RiskBudget:
         """Return what a new run may risk: `begin(state)`, `allowed(state)`, `take(state, action)`; of shields by `budget`."""
@@ -129,7 +132,8 @@ class Shield(Result):
         """Return the Gymnasium environment (or a `VecEnv` of stable-baselines3) with forbidden actions masked and replaced.
 
         Around your own environment, `state_of(observation)` gives the model's state by names (for a `VecEnv`: `state_of(observations)`
-        one row of numbers per environment, in the order of `variables`) and `labels` the label of each action. A state that the shield
+        one row of numbers per environment, in the order of `variables`) and `labels` the label of each action; around the environment that
+        the model was made of (`polvet.from_gym`) neither need be given. A state that the shield
         does not know is an `error`, ends the episode (`forbid`), or allows what the `nearest` known one does; `report()` counts.
         """
         from polvet.shield.wrapper import ShieldedEnv, shield_vec_env
@@ -137,6 +141,8 @@ class Shield(Result):
         env = environment(env)
         if hasattr(env, "step_async") and hasattr(env, "env_method"):
             return shield_vec_env(env, self._table, state_of=state_of, labels=labels, unknown=unknown)
+        if self.rows is not None:
+            state_of, labels = told_by(self.rows, env, state_of, labels)
         return ShieldedEnv(env, self._table, state_of=state_of, labels=labels, unknown=unknown)
 
     @property
@@ -156,10 +162,27 @@ class Shield(Result):
         heat = heat_part(self._table)
         return "" if heat is None else frame([heat], 30)
 
+    def _whole(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the state with what its number, or its features, say besides."""
+        return state if self.rows is None else self.rows.completed(state)
+
     @property
     def _table(self) -> Table:
         assert self.table is not None
         return self.table
+
+
+def told_by(
+    rows: TransitionTable, env: Any, state_of: Callable[[Any], Any] | None, labels: Sequence[str] | None
+) -> tuple[Callable[[Any], Any] | None, Sequence[str] | None]:
+    """Return how an observation tells the state, and the labels of actions: as given, or of the environment that the rows were made of."""
+    from polvet.worlds import observed
+
+    if state_of is not None:
+        return (lambda observation: rows.completed(state_of(observation))), labels
+    if observed.name_of(env) != rows.name:
+        return None, labels
+    return observed.state_of(rows), rows.labels if labels is None else labels
 
 
 def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impossible | Unknown:
@@ -262,6 +285,7 @@ def _confirmed(
         table.save(output)
     written = None if output is None else str(output)
     return shield_of(
+        task,
         permitted,
         table,
         table.bound,
@@ -280,9 +304,12 @@ def read_bound(bound: float | str | Fraction | None, name: str = "bound") -> Fra
     return bound if isinstance(bound, Fraction) else parse_bound(str(bound), Where(name))
 
 
-def shield_of(permitted: Permitted, table: Table, limit: Fraction, **more: Any) -> Shield:
+def shield_of(task: Task, permitted: Permitted, table: Table, limit: Fraction, **more: Any) -> Shield:
     """Return the shield that permits so much."""
+    from polvet.worlds.observed import table_of
+
     return Shield(
+        rows=table_of(task.network),
         certificate=table.document,
         bound=limit,
         permitted=permitted.count,

@@ -16,7 +16,8 @@ from polvet.files import Figures
 from polvet.front import arguments
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
-from polvet.front.result import Result, Verdict, why, write_certificate
+from polvet.front.result import Result, why, write_certificate
+from polvet.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)

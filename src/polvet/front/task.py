@@ -365,7 +365,10 @@ class Task:
         Options: `state_of(observation)` (a state by names), `labels` (of each action), `runs`, `max_steps`, `seed`, `confidence`.
         """
         from polvet.shield.abstraction import check_abstraction
+        from polvet.shield.guard import NO_STATE
 
+        if options.get("state_of") is None:
+            raise NO_STATE
         return check_abstraction(self._task, env, **options)
 
     def save(self, path: str | Path) -> Path:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from polvet.errors import Where
+from polvet.files import Json
 from polvet.front.limits import Work
 from polvet.front.result import write_certificate
 from polvet.front.results import Safe, Unknown, Unsafe
 from polvet.model.infix import dump_expression
+from polvet.verdict import Verdict
 from polvet.verify import verdicts
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def verify_policy(
         f"{result.verdict.value} policy", certificate, about, found=work.spent(), budget=budget, output=output
     )
     written = None if output is None or certificate is None else str(write_certificate(certificate, output))
-    said: dict[str, Any] = {
+    said: Json = {
         "figures": figures,
         "certificate": certificate,
         "method": result.method,
@@ -83,21 +85,21 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
     verdict, certificate = judgement.verdict, judgement.certificate
     checked = confirm(f"{verdict.value} risk", certificate, about, found=work.spent(), budget=budget, output=output)
     unproved = NotChecked("no certificate of it was found, only bounds in floating point")
-    said: dict[str, Any] = {
+    said: Json = {
         "figures": {**judgement.figures, "method": judgement.method, "policy": policy.fitted.describe()},
         "certificate": certificate,
         "method": judgement.method,
         "source": judgement,
-        "confirmation": unproved if certificate is None and verdict is not verdicts.Verdict.UNKNOWN else checked,
+        "confirmation": unproved if certificate is None and verdict is not Verdict.UNKNOWN else checked,
         "written": None if output is None or certificate is None else str(write_certificate(certificate, output)),
         **work.account(),
     }
     match verdict:
-        case verdicts.Verdict.SAFE:
+        case Verdict.SAFE:
             return Safe(**said)
-        case verdicts.Verdict.UNSAFE:
+        case Verdict.UNSAFE:
             return Unsafe(**said)
-        case verdicts.Verdict.UNKNOWN:
+        case _:
             return Unknown(reason=judgement.reason or "the risk is not known", limit=judgement.limit, **said)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from polvet.budget import Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import write_whole
-from polvet.front.result import Result, Verdict
+from polvet.front.result import Result
 from polvet.model.task import Task
+from polvet.verdict import Verdict
 
 COUNTING_SECONDS = 5.0
 

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.errors import LimitReached
+from polvet.errors import InputError, LimitReached, Where
 from polvet.fuzz.anytime import Share
-from polvet.worlds.clonable import Clonable, Restore, Snapshot
+from polvet.worlds.clonable import Clonable, Info, Restore, Snapshot, asked
 
 Observation = Any
-Failing = Callable[[Observation, dict[str, Any]], bool]
+Failing = Callable[[Observation, Info], bool]
 Choosing = Callable[[Observation], int]
 LEVEL = "statistical"
 
@@ -87,10 +88,32 @@ def fuzz_environment(
 ) -> EnvironmentReport:
     """Return unsafe runs of the policy in the environment and the steps on them that are probably faults.
 
-    The budget ends it between two episodes, and its `on_progress` is told the steps made and the episodes run.
+    `policy(observation)` gives the number of an action, and `fail(observation, info)` says whether a run has failed. The budget ends it
+    between two episodes, and its `on_progress` is told the steps made and the episodes run.
     """
+    if not isinstance(trials, Trials):
+        raise InputError(f"{trials!r} is no record of trials.", Where("trials"), "Give Trials(episodes=100).")
     chance = np.random.default_rng(trials.seed)
-    judge = _Judge(Clonable(env, snapshot, restore), policy, fail, chance, trials.tries, trials.horizon)
+    world = Clonable(env, snapshot, restore)
+
+    def chosen(observation: Observation) -> int:
+        action = asked("policy", Where("policy"), "It is given an observation.", policy, observation)
+        try:
+            number = index(
+                action.item() if getattr(action, "size", 0) == 1 else action
+            )  # arrays of one, as learners give them
+        except TypeError:
+            number = -1
+        if not 0 <= number < world.actions:
+            what = f"the policy's action {action!r} is no number from 0 to {world.actions - 1}."
+            raise InputError(what, Where("policy"), "Return the number of an action.")
+        return number
+
+    def failing(observation: Observation, info: Info) -> bool:
+        hint = "Write it as a function of (observation, info)."
+        return bool(asked("fail", Where("fail"), hint, fail, observation, info))
+
+    judge = _Judge(world, chosen, failing, chance, trials.tries, trials.horizon)
     runs: list[EnvironmentRun] = []
     suspicions: list[Suspicion] = []
     share = Share()
@@ -139,7 +162,7 @@ class _Judge:
         while not failed and len(actions) < max_steps:
             if keep:
                 saved.append(self.world.save())
-            action = int(self.policy(observation))
+            action = self.policy(observation)
             observation, _, terminated, truncated, info = self.world.env.step(action)
             observations.append(observation)
             actions.append(action)
@@ -193,7 +216,7 @@ class _Judge:
             if continuation < self.world.actions:
                 action = continuation
             elif continuation == self.world.actions:
-                action = int(self.policy(observation))
+                action = self.policy(observation)
             else:
                 action = int(self.rng.integers(self.world.actions))
         return False, self.horizon

@@ -106,11 +106,17 @@ def _read_model(document: dict[str, Json], where: Where, references: References)
         text(document, "name", "the name of the model"),
         model_type,
         tuple(_automaton(item, below(where, "automata", i)) for i, item in enumerate(automata)),
-        _composition(mapping(required(document, "system", "the composition of the automata"), document, "system",
-                             "a composition"), where.at("system")),
+        _composition(
+            mapping(
+                required(document, "system", "the composition of the automata"), document, "system", "a composition"
+            ),
+            where.at("system"),
+        ),
         _actions(document),
-        tuple(_constant(item, below(where, "constants", i))
-              for i, item in enumerate(_objects(document, "constants", "a constant"))),
+        tuple(
+            _constant(item, below(where, "constants", i))
+            for i, item in enumerate(_objects(document, "constants", "a constant"))
+        ),
         _variables(document, where),
         _functions(document, where),
         read_wrapped(document, "restrict-initial"),
@@ -119,7 +125,7 @@ def _read_model(document: dict[str, Json], where: Where, references: References)
         _metadata(document),
         version,
         where,
-    )  # fmt: skip
+    )
 
 
 def _model_type(document: dict[str, Json]) -> ModelType:
@@ -128,13 +134,17 @@ def _model_type(document: dict[str, Json]) -> ModelType:
         return ModelType(name)
     if name in UNSUPPORTED_MODEL_TYPES:
         raise Fault(
-            document, "type", f"{UNSUPPORTED_MODEL_TYPES[name]} are not supported.",
+            document,
+            "type",
+            f"{UNSUPPORTED_MODEL_TYPES[name]} are not supported.",
             "Only discrete time is run: lts, dtmc and mdp.",
-        )  # fmt: skip
+        )
     raise Fault(
-        document, "type", f"no model type {shown(name)}.",
+        document,
+        "type",
+        f"no model type {shown(name)}.",
         did_you_mean(name, (*MODEL_TYPES, *UNSUPPORTED_MODEL_TYPES)) or "Use lts, dtmc or mdp.",
-    )  # fmt: skip
+    )
 
 
 def _features(document: dict[str, Json]) -> tuple[str, ...]:
@@ -144,9 +154,11 @@ def _features(document: dict[str, Json]) -> tuple[str, ...]:
         name = text(names, position, "a feature")
         if name in UNSUPPORTED_FEATURES:
             raise Fault(
-                names, position, f"the feature '{name}' is not supported: {UNSUPPORTED_FEATURES[name]}.",
+                names,
+                position,
+                f"the feature '{name}' is not supported: {UNSUPPORTED_FEATURES[name]}.",
                 "Rewrite the model without it.",
-            )  # fmt: skip
+            )
         if name not in FEATURES and name not in PROPERTY_FEATURES:
             warn(f"the feature {shown(name)} is not known and is ignored.")
         found[name] = None
@@ -206,15 +218,17 @@ def _automaton(document: dict[str, Json], where: Where) -> Automaton:
     names = sequence(document, "initial-locations", required=True)
     return Automaton(
         text(document, "name", "the name of the automaton"),
-        tuple(_location(item, below(where, "locations", i))
-              for i, item in enumerate(_objects(document, "locations", "a location"))),
+        tuple(
+            _location(item, below(where, "locations", i))
+            for i, item in enumerate(_objects(document, "locations", "a location"))
+        ),
         tuple(text(names, position, "the name of a location") for position in range(len(names))),
         tuple(_edge(item, below(where, "edges", i)) for i, item in enumerate(_objects(document, "edges", "an edge"))),
         _variables(document, where),
         _functions(document, where),
         read_wrapped(document, "restrict-initial"),
         where,
-    )  # fmt: skip
+    )
 
 
 def _location(document: dict[str, Json], where: Where) -> Location:

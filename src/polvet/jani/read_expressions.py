@@ -86,9 +86,11 @@ def read_leaf(document: Json) -> Expression:
             raise Fault(document, None, "a number was read inexactly.", "Use polvet.jani.documents.load_document.")
         case _:
             raise Fault(
-                document, None, f"is {kind_of(document)}; an expression is expected.",
+                document,
+                None,
+                f"is {kind_of(document)}; an expression is expected.",
                 'Write a number, a name or an object with "op".',
-            )  # fmt: skip
+            )
 
 
 def operand(document: dict[str, Json], key: str) -> Json:
@@ -110,9 +112,11 @@ def _without_operator(document: dict[str, Json]) -> Expression:
     if "distribution" in document:
         name = shown(str(document["distribution"]))
         raise Fault(
-            document, "distribution", f"sampling from a distribution ({name}) is not supported.",
+            document,
+            "distribution",
+            f"sampling from a distribution ({name}) is not supported.",
             "Only discrete models are read: write the outcomes as destinations with probabilities.",
-        )  # fmt: skip
+        )
     raise Fault(document, None, "an expression has neither 'op' nor 'constant'.", 'Add "op", for example "+".')
 
 
@@ -230,6 +234,8 @@ def _compound_type(document: dict[str, Json]) -> Type:
     if kind in UNSUPPORTED_TYPES:
         raise Fault(document, "kind", f"{UNSUPPORTED_TYPES[kind]} are not supported.", "Use bool, int, real or arrays.")
     raise Fault(
-        document, "kind", f"no kind of type {shown(kind)}.",
+        document,
+        "kind",
+        f"no kind of type {shown(kind)}.",
         did_you_mean(kind, ("bounded", "array")) or "Use 'bounded' or 'array'.",
-    )  # fmt: skip
+    )

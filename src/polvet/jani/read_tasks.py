@@ -64,9 +64,11 @@ class References:
         # SOUND: both paths are resolved, so neither '..' nor a symbolic link leads out of the folder unseen.
         if not file.is_relative_to(folder):
             raise Fault(
-                document, "file", f"{shown(name)} lies outside the folder of this file.",
+                document,
+                "file",
+                f"{shown(name)} lies outside the folder of this file.",
                 "References stay inside that folder: copy the file there.",
-            )  # fmt: skip
+            )
         if file not in self.read:
             try:
                 self.read[file] = load_document(file)
@@ -114,9 +116,11 @@ def read_lone(document: Json, references: References) -> PropertyExpression:
     if isinstance(document, dict) and isinstance(document.get("op"), str):
         return read_task_expression(document, references)
     raise Fault(
-        document, None, "is neither a list of properties nor a condition nor an objective.",
+        document,
+        None,
+        "is neither a list of properties nor a condition nor an objective.",
         'Write {"properties": [...]}, or an object with "op".',
-    )  # fmt: skip
+    )
 
 
 def _read_task(document: dict[str, Json], references: References) -> PolicyTask:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from polvet.errors import InputError
 from polvet.kernel.assemble import FUNCTIONS
@@ -26,6 +26,8 @@ from polvet.model.expressions import (
 )
 from polvet.model.network import Kind
 
+ProgramData: TypeAlias = dict[str, Any]
+"""Parts of a program by name, as `_core.Program.make` takes them."""
 NODES = tuple(
     """
     NUMBER SLOT NOT AND OR IMPLIES EQ NE LT LE GT GE ADD SUB MUL DIV MIN MAX MOD POW LOG ABS SGN FLOOR CEIL TRC FUN ITE
@@ -55,7 +57,7 @@ class ChanceWriter:
         self.edges.append(([self.node(one) for one in probabilities], list(reads)))
         return len(self.edges) - 1
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> ProgramData:
         """Return all that was collected, as `_core.Program.make` takes it."""
         return {
             "computed_edges": self.edges,

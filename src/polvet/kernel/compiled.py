@@ -83,9 +83,18 @@ class Compiled:
         if initial is None:
             initial = self.initial(budget)
         space = _core.Space(
-            self.program, initial, build, parents, list(stop_at),
-            budget.left(), budget.most_bytes, budget.most_states, budget.on_progress, policy, threads,
-        )  # fmt: skip
+            self.program,
+            initial,
+            build,
+            parents,
+            list(stop_at),
+            budget.left(),
+            budget.most_bytes,
+            budget.most_states,
+            budget.on_progress,
+            policy,
+            threads,
+        )
         if space.status == _core.Status.FAULT:
             state = self.unpack(space.states(space.faulty, space.faulty + 1))[0]
             if space.policy_broken:
@@ -105,9 +114,10 @@ class Compiled:
         # The interpreter has unbounded integers: an overflow in between shows only in the kernel.
         what = fault.name.lower().replace("_", " ")
         raise ModelError(
-            f"a computation fails ({what}) in state {semantics.show(state)}.", self.network.model.where,
+            f"a computation fails ({what}) in state {semantics.show(state)}.",
+            self.network.model.where,
             "Use smaller numbers or guard the operation.",
-        )  # fmt: skip
+        )
 
 
 def describe_limit(space: _core.Space, budget: Budget) -> LimitReached | None:

@@ -32,9 +32,15 @@ class Field:
     def as_tuple(self) -> tuple[int, int, int, int, int, bool, float, float]:
         """Return the fields in the order the kernel reads them."""
         return (
-            self.word, self.shift, self.mask, self.lower, self.range, self.real, self.real_lower,
+            self.word,
+            self.shift,
+            self.mask,
+            self.lower,
+            self.range,
+            self.real,
+            self.real_lower,
             self.real_upper,
-        )  # fmt: skip
+        )
 
 
 def bits_of(variable: Variable) -> int:

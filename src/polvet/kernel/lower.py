@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from polvet.errors import InputError
 from polvet.kernel.assemble import Assembler
-from polvet.kernel.chances import ChanceWriter
+from polvet.kernel.chances import ChanceWriter, ProgramData
 from polvet.kernel.layout import Field, lay_out
 from polvet.kernel.lower_table import LEAST_CHANCE, RowWriter
 from polvet.model.automata import ModelType
@@ -72,7 +72,7 @@ def lower(
     *,
     conditions: Sequence[Expression] = (),
     rewards: Sequence[Reward] = (),
-) -> dict[str, Any]:
+) -> ProgramData:
     """Return the program as the plain data that `_core.Program.make` takes.
 
     The code of the edges is made once for a network, and kept with it; conditions and rewards are added to a copy.
@@ -113,7 +113,7 @@ class _Lowering:
         other.out, other.jumps = self.out.copy(), list(self.jumps)
         return other
 
-    def _moves(self, wanted: frozenset[str]) -> dict[str, Any]:
+    def _moves(self, wanted: frozenset[str]) -> ProgramData:
         """Emit the code of all edges and of the choice among them."""
         network = self.network
         order = {label: i for i, label in enumerate(network.labels)}
@@ -147,7 +147,7 @@ class _Lowering:
         lead = self._menu(leads)
         return self._data(edges=edge_rows, joints=rows, menus=menus, menu_refs=references, lead=lead)
 
-    def _table(self, moves: TableMoves, joints: list[Joint], wanted: frozenset[str]) -> dict[str, Any]:
+    def _table(self, moves: TableMoves, joints: list[Joint], wanted: frozenset[str]) -> ProgramData:
         """Emit the rows of a table and the choice among them."""
         order = {label: i for i, label in enumerate(self.network.labels)}
         fields = {variable.name: field for variable, field in zip(self.network.variables, self.fields, strict=True)}
@@ -157,7 +157,7 @@ class _Lowering:
         rows = [(order[joint.label or ""], False, 0, 0) for joint in joints]
         return self._data(edges=edges, joints=rows, menus=[], menu_refs=[], lead=lead)
 
-    def _data(self, **choice: Any) -> dict[str, Any]:
+    def _data(self, **choice: Any) -> ProgramData:
         """Return the program's parts so far, besides its code."""
         network = self.network
         return {
@@ -176,7 +176,7 @@ class _Lowering:
             "uniform": network.model.type is ModelType.DTMC,
         }
 
-    def program(self, conditions: Sequence[Expression], rewards: Sequence[Reward]) -> dict[str, Any]:
+    def program(self, conditions: Sequence[Expression], rewards: Sequence[Reward]) -> ProgramData:
         """Add the code of conditions and rewards, and return the whole program."""
         out = self.out
         tests = [self._piece(self._truth, condition) for condition in conditions]

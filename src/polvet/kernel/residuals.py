@@ -23,6 +23,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
+    operands_of,
 )
 from polvet.model.network import Kind
 
@@ -72,7 +73,7 @@ class Termwriter:
             case Unary(operator, operand):
                 return self._unary(operator, operand)
             case Binary(("∧" | "∨") as operator, _, _):
-                parts = [self.write(part)[0] for part in _chain(expression, operator)]
+                parts = [self.write(part)[0] for part in operands_of(expression, operator)]
                 return self._term("AND" if operator == "∧" else "OR", *parts), Kind.BOOL
             case Binary("⇒", left, right):
                 return self._term("OR", self._not(self.write(left)[0]), self.write(right)[0]), Kind.BOOL
@@ -151,15 +152,3 @@ class Termwriter:
         cells = [self._real(term, one) if kind is Kind.REAL else term for term, one in written]
         positions = [self.write(index)[0] for index in indices]
         return self._term("SELECT", *positions, *cells, aux=len(indices), factors=list(shape)), kind
-
-
-def _chain(expression: Expression, operator: str) -> list[Expression]:
-    """Return the operands of a nested chain of one operator, from left to right."""
-    operands, pending = [], [expression]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Binary) and part.operator == operator:
-            pending += (part.right, part.left)
-        else:
-            operands.append(part)
-    return operands

@@ -5,13 +5,14 @@ A choice is one enabled operator. In a Markov chain (`dtmc`) several enabled ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.kernel.compiled import Compiled, describe_limit
@@ -44,6 +45,13 @@ class Built:
         return np.asarray(np.diff(self.mdp.choice_start) == 0)
 
 
+def matrix_of(space: _core.Space, rewards: Iterable[str]) -> tuple[SparseMdp, NDArray[np.int32]]:
+    """Return the matrix of an explored space with its rewards by name, and the label of each choice; the space loses it."""
+    choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
+    named = dict(zip(rewards, earned, strict=True))
+    return SparseMdp(choice_start, branch_start, target, probability, space.initial, rewards=named), labels
+
+
 def build(
     network: Network,
     *,
@@ -62,11 +70,7 @@ def build(
     compiled = Compiled(network, conditions=conditions, rewards=tuple(rewards.values()))
     bound = None if policy is None else bind_policy(policy, compiled).core
     space = compiled.explore(build=True, stop_at=stop_at, budget=budget, policy=bound, threads=threads)
-    choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
-    mdp = SparseMdp(
-        choice_start, branch_start, target, probability, space.initial,
-        rewards=dict(zip(rewards, earned, strict=True)),
-    )  # fmt: skip
+    mdp, labels = matrix_of(space, rewards)
     limit = describe_limit(space, budget)
     masks = () if limit else tuple(space.mask(i).astype(bool) for i in range(len(conditions)))
     return Built(mdp, masks, labels, lambda n: compiled.unpack(space.states(n, n + 1))[0], limit, space.near_ties)

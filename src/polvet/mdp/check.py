@@ -174,9 +174,15 @@ def _check(
     except LimitReached as limit:
         return CheckResult(None, None, limit=limit, **size)  # type: ignore[arg-type]
     return CheckResult(
-        found.lower, found.upper, found.exact, found.truth, limit=found.limit, scheduler=evaluation.scheduler, built=built,
+        found.lower,
+        found.upper,
+        found.exact,
+        found.truth,
+        limit=found.limit,
+        scheduler=evaluation.scheduler,
+        built=built,
         **size,  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
 
 
 class _Plan:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
 from polvet.mdp.query import Query
 from polvet.mdp.solve import Value, solve
-from polvet.mdp.sparse import SparseMdp, Uint32s
+from polvet.mdp.sparse import SparseMdp, Uint32s, Uint64s
 
 NO_CHOICE = 0xFFFFFFFF
 
@@ -27,15 +28,18 @@ def induce(mdp: SparseMdp, scheduler: Uint32s) -> SparseMdp:
         raise InputError(
             "the scheduler does not fit the model.", hint="It needs, per state, a choice number inside the state."
         )
-    picked = mdp.choice_start[:-1][chosen] + scheduler[chosen].astype(np.uint64)
-    first, last = mdp.branch_start[picked], mdp.branch_start[picked + np.uint64(1)]
-    lengths = (last - first).astype(np.int64)
+    picked = mdp.choice_start[:-1][chosen].astype(np.int64) + scheduler[chosen].astype(np.int64)
+    return take_choices(mdp, picked, np.concatenate([[0], np.cumsum(chosen)]).astype(np.uint64))
+
+
+def take_choices(mdp: SparseMdp, picked: NDArray[np.int64], choice_start: Uint64s) -> SparseMdp:
+    """Return the MDP of the same states with only the picked choices, in that order."""
+    first = mdp.branch_start[picked].astype(np.int64)
+    lengths = mdp.branch_start[picked + 1].astype(np.int64) - first
     branch_start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
-    branches = np.repeat(first.astype(np.int64) - branch_start[:-1].astype(np.int64), lengths) + np.arange(
-        int(branch_start[-1])
-    )
+    branches = np.repeat(first - branch_start[:-1].astype(np.int64), lengths) + np.arange(int(branch_start[-1]))
     return SparseMdp(
-        choice_start=np.concatenate([[0], np.cumsum(chosen)]).astype(np.uint64),
+        choice_start=choice_start,
         branch_start=branch_start,
         target=mdp.target[branches],
         probability=mdp.probability[branches],

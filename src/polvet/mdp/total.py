@@ -119,6 +119,15 @@ def _solve_stopping(
     goal[stop] = True
     value = solve(smaller, Reward(name, goal, minimise), relative_gap=gap, exact=exact, budget=budget)
     return Value(
-        value.lower, value.upper, value.infinite, value.lowers[number], value.uppers[number], None, value.exact,
-        value.sweeps, value.components, value.largest_component, value.limit,
-    )  # fmt: skip
+        value.lower,
+        value.upper,
+        value.infinite,
+        value.lowers[number],
+        value.uppers[number],
+        None,
+        value.exact,
+        value.sweeps,
+        value.components,
+        value.largest_component,
+        value.limit,
+    )

@@ -78,9 +78,14 @@ class Declarations:
         return self.variable(name, RealType(*self._bounds(name, lower, upper)), initial)
 
     def array(
-        self, name: str, initial: Sequence[Termlike], lower: Termlike | None = None, upper: Termlike | None = None,
-        *, of: TypeName = "int",
-    ) -> Term:  # fmt: skip
+        self,
+        name: str,
+        initial: Sequence[Termlike],
+        lower: Termlike | None = None,
+        upper: Termlike | None = None,
+        *,
+        of: TypeName = "int",
+    ) -> Term:
         """Declare an array with its initial elements and return it.
 
         >>> m = ModelBuilder("m"); a = m.array("a", [3, 1, 2], 0, 9)
@@ -162,9 +167,16 @@ class AutomatonBuilder(Declarations):
         return name
 
     def edge(
-        self, label: str | None, *, guard: Termlike | None = None, to: Outcomes | None = None,
-        at: str | None = None, go: str | None = None, index: int = 0, assign: Assignments | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        label: str | None,
+        *,
+        guard: Termlike | None = None,
+        to: Outcomes | None = None,
+        at: str | None = None,
+        go: str | None = None,
+        index: int = 0,
+        assign: Assignments | None = None,
+    ) -> None:
         """Add an edge from location `at` (the only one, if absent); `go` is where outcomes lead that do not say.
 
         `assign` is assigned in every outcome, after `to`'s assignments of the same outcome were listed.
@@ -310,9 +322,13 @@ class ModelBuilder(Declarations):
         return self._automata[name]
 
     def edge(
-        self, label: str | None, *, guard: Termlike | None = None, to: Outcomes | None = None,
+        self,
+        label: str | None,
+        *,
+        guard: Termlike | None = None,
+        to: Outcomes | None = None,
         assign: Assignments | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add an edge to the model's own automaton, which has one location."""
         own = self._automata.get(self.name) or self.automaton(self.name)
         own.edge(label, guard=guard, to=to, assign=assign)
@@ -370,11 +386,21 @@ class ModelBuilder(Declarations):
         instances = tuple(Instance(name) for name in self._automata)
         used = self._synchronisations(list(labels))
         return Model(
-            self.name, self.type, automata, Composition(instances, used, self.where.at("system")), tuple(labels),
-            tuple(self._extras.constants.values()), tuple(self.variables.values()), tuple(self.functions.values()),
-            self._extras.restrict, tuple(self._extras.properties), (), tuple(self._extras.metadata.items()), 1,
+            self.name,
+            self.type,
+            automata,
+            Composition(instances, used, self.where.at("system")),
+            tuple(labels),
+            tuple(self._extras.constants.values()),
+            tuple(self.variables.values()),
+            tuple(self.functions.values()),
+            self._extras.restrict,
+            tuple(self._extras.properties),
+            (),
+            tuple(self._extras.metadata.items()),
+            1,
             self.where,
-        )  # fmt: skip
+        )
 
     def _synchronisations(self, labels: list[str]) -> tuple[Synchronisation, ...]:
         if not self._extras.synchronisations:
@@ -399,9 +425,14 @@ class ModelBuilder(Declarations):
         return instantiate(self.build(), constants)
 
     def task(
-        self, *, fail: Termlike = FALSE, goal: Termlike = FALSE, start: Termlike | None = None,
-        constants: Mapping[str, Value] | None = None, reading: PolicyReading | None = None,
-    ) -> Task:  # fmt: skip
+        self,
+        *,
+        fail: Termlike = FALSE,
+        goal: Termlike = FALSE,
+        start: Termlike | None = None,
+        constants: Mapping[str, Value] | None = None,
+        reading: PolicyReading | None = None,
+    ) -> Task:
         """Return the model with what shall be avoided and reached, from where.
 
         >>> m = ModelBuilder("m"); x = m.int("x", 0, 3, initial=0); m.edge("up", guard=x < 3, to={x: x + 1})

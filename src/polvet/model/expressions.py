@@ -199,26 +199,25 @@ def negation(operand: Expression) -> Expression:
     return Unary("¬", operand)
 
 
-def conjuncts(expression: Expression) -> Iterator[Expression]:
-    """Yield the operands of a nested conjunction, from left to right."""
+def operands_of(expression: Expression, operator: str) -> Iterator[Expression]:
+    """Yield the operands of a nested chain of one operator, from left to right."""
     pending = [expression]
     while pending:
         part = pending.pop()
-        if isinstance(part, Binary) and part.operator == "∧":
+        if isinstance(part, Binary) and part.operator == operator:
             pending += (part.right, part.left)
-        elif part != TRUE:
+        else:
             yield part
+
+
+def conjuncts(expression: Expression) -> Iterator[Expression]:
+    """Yield the operands of a nested conjunction, from left to right; `true` is none."""
+    return (part for part in operands_of(expression, "∧") if part != TRUE)
 
 
 def disjuncts(expression: Expression) -> Iterator[Expression]:
     """Yield the operands of a nested disjunction, from left to right."""
-    pending = [expression]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Binary) and part.operator == "∨":
-            pending += (part.right, part.left)
-        else:
-            yield part
+    return operands_of(expression, "∨")
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:

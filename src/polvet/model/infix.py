@@ -381,9 +381,13 @@ def built_in(name: str, arguments: tuple[Expression, ...]) -> Expression:
         case _, (operand,) if name in UNARY_FUNCTIONS:
             return Unary(name, operand)
     takes = {
-        "real": "one number or one fraction of integers", "array": "an index name, a length and an element",
-        "pi": "no argument", "e": "no argument", "min": "two or more arguments", "max": "two or more arguments",
-    }.get(name, "two arguments" if name in BINARY_FUNCTIONS else "one argument")  # fmt: skip
+        "real": "one number or one fraction of integers",
+        "array": "an index name, a length and an element",
+        "pi": "no argument",
+        "e": "no argument",
+        "min": "two or more arguments",
+        "max": "two or more arguments",
+    }.get(name, "two arguments" if name in BINARY_FUNCTIONS else "one argument")
     raise ValueError(f"{name}() takes {takes}, not {len(arguments)}.")
 
 

@@ -115,9 +115,17 @@ class _Builder:
         condition = conjunction(*self.initial)
         self._expect_bool(condition, model.where, "restrict-initial")
         return Network(
-            model, self.constants, self._with_named_values(root), tuple(self.scratch),
-            tuple(self.edges) if self.moves is None else self.moves, joints, tuple(ordered), condition, root, steps,
-        )  # fmt: skip
+            model,
+            self.constants,
+            self._with_named_values(root),
+            tuple(self.scratch),
+            tuple(self.edges) if self.moves is None else self.moves,
+            joints,
+            tuple(ordered),
+            condition,
+            root,
+            steps,
+        )
 
     def _with_named_values(self, root: Scope) -> tuple[Variable, ...]:
         """Return the variables; where transient truth values stand for `x = 0`, `x = 1`, ... they name all values of x (0 may be none)."""
@@ -191,15 +199,21 @@ class _Builder:
         self.symbols[name] = self._scalars(declaration, declaration.type, name, initial, root, self.variables)
 
     def _scalars(
-        self, declaration: VariableDeclaration, type_: Type, name: str, initial: Symbol | None, scope: Scope,
+        self,
+        declaration: VariableDeclaration,
+        type_: Type,
+        name: str,
+        initial: Symbol | None,
+        scope: Scope,
         into: list[Variable],
-    ) -> Symbol:  # fmt: skip
+    ) -> Symbol:
         if isinstance(type_, ArrayType):
             if not isinstance(initial, tuple):
                 raise InputError(
-                    f"array '{name}' has no initial value, so its length is unknown.", declaration.where,
+                    f"array '{name}' has no initial value, so its length is unknown.",
+                    declaration.where,
                     "Give an initial value by 'av' or 'ac'.",
-                )  # fmt: skip
+                )
             return tuple(
                 self._scalars(declaration, type_.base, f"{name}[{i}]", one, scope, into)
                 for i, one in enumerate(initial)
@@ -224,8 +238,9 @@ class _Builder:
             if (lower is not None and value < lower) or (upper is not None and value > upper):
                 raise InputError(
                     f"the initial value {value} of '{name}' is outside [{lower}, {upper}].",
-                    declaration.where.at("initial-value"), "Change the value or the bounds.",
-                )  # fmt: skip
+                    declaration.where.at("initial-value"),
+                    "Change the value or the bounds.",
+                )
         kind = {BoolType: Kind.BOOL, IntType: Kind.INT, RealType: Kind.REAL}[type(type_)]
         into.append(Variable(name, kind, lower, upper, value, None, declaration.where))
         self.kinds[name] = kind
@@ -348,8 +363,9 @@ class _Builder:
             if len(synchronisation.actions) != len(parts):
                 raise InputError(
                     f"a synchronisation of {len(synchronisation.actions)} actions for {len(parts)} elements.",
-                    synchronisation.where, "Write one action or null per element.",
-                )  # fmt: skip
+                    synchronisation.where,
+                    "Write one action or null per element.",
+                )
             participants = []
             for part, instance, actions, action in zip(
                 parts, instances, by_action, synchronisation.actions, strict=True
@@ -439,9 +455,10 @@ class _Builder:
         if any(value < 0 for value in known) or (complete and abs(total - 1) > PROBABILITY_TOLERANCE):
             shown = " + ".join(str(value) for value in known)
             raise InputError(
-                f"the probabilities {shown} of an edge are not a distribution.", edge.where.at("destinations"),
+                f"the probabilities {shown} of an edge are not a distribution.",
+                edge.where.at("destinations"),
                 "Make them sum to 1.",
-            )  # fmt: skip
+            )
         if not complete or total == 1:
             return tuple(branches)
         logger.warning("%s: probabilities sum to %s and are scaled to 1", edge.where.at("destinations"), float(total))

@@ -259,9 +259,10 @@ class Semantics:
         if any(share < 0 for share, _ in shares) or abs(total - 1) > PROBABILITY_TOLERANCE:
             shown = " + ".join(str(share) for share, _ in shares)
             raise ModelError(
-                f"the probabilities {shown} in state {self.show(start)} are not a distribution.", where,
+                f"the probabilities {shown} in state {self.show(start)} are not a distribution.",
+                where,
                 "Make them sum to 1.",
-            )  # fmt: skip
+            )
         distribution = [(share / total, writes) for share, writes in shares if share > 0]
         if not any(names(branch.probability) for branch in self.network.edges[edge].branches):
             self._everywhere[edge] = distribution
@@ -279,9 +280,10 @@ class Semantics:
                 variable = self.slots[place]
                 if place in written:
                     raise ModelError(
-                        f"'{variable.name}' is assigned twice at once in state {self.show(state)}.", write.update.where,
+                        f"'{variable.name}' is assigned twice at once in state {self.show(state)}.",
+                        write.update.where,
                         "Give the assignments different indices.",
-                    )  # fmt: skip
+                    )
                 written.add(place)
                 values[place] = self._checked(variable, write.value(before), write.update.where, state)
         return tuple(values)
@@ -291,8 +293,10 @@ class Semantics:
         if low or (variable.upper is not None and value > variable.upper):
             raise LeavesBounds(
                 f"'{variable.name}' is assigned {value}, outside [{variable.lower}, {variable.upper}], in state "
-                f"{self.show(state)}.", where, "Widen the bounds, guard the edge, or use --out-of-bounds disable.",
-            )  # fmt: skip
+                f"{self.show(state)}.",
+                where,
+                "Widen the bounds, guard the edge, or use --out-of-bounds disable.",
+            )
         if variable.kind is Kind.INT and not INT64_MIN < value < INT64_MAX:
             raise ModelError(f"'{variable.name}' leaves 64 bits in state {self.show(state)}.", where, "Bound it.")
         return _stored(variable, value)
@@ -340,7 +344,8 @@ def _values(variable: Variable) -> Sequence[Value]:
         return (_stored(variable, variable.lower),)
     if variable.kind is Kind.REAL or variable.lower is None or variable.upper is None:
         raise InputError(
-            f"'{variable.name}' has no initial value and infinitely many to start with.", variable.where,
+            f"'{variable.name}' has no initial value and infinitely many to start with.",
+            variable.where,
             "Give it an initial value or bounds.",
-        )  # fmt: skip
+        )
     return range(int(variable.lower), int(variable.upper) + 1)

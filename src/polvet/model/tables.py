@@ -103,13 +103,21 @@ class TransitionTable:
             yield outcome.event, True
 
     def completed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values with what the number of the state says besides: its features, and that no event has occurred."""
+        """Return the values with what the number of the state, or its features, say besides; no event has occurred where none is given."""
         try:
-            number = int(values[STATE])
+            number = int(
+                values[STATE] if STATE in values else self._numbers[tuple(values[name] for name in self.features)]
+            )
             known = {name: column[number] for name, column in self.features.items() if number >= 0}
         except (KeyError, TypeError, ValueError, IndexError):
             return dict(values)  # whoever reads them says what is wrong
-        return {**known, **dict.fromkeys(self.events, False), **values}
+        return {STATE: number, **known, **dict.fromkeys(self.events, False), **values}
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[int, ...], int]:
+        """The number of the state with these features; empty where they do not tell all states apart."""
+        found = {row: number for number, row in enumerate(zip(*self.features.values(), strict=True))}
+        return found if len(found) == self.states else {}
 
     def check(self) -> None:
         """Raise an InputError, with its place, where the table is none."""

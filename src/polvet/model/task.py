@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, suggest
+from polvet.files import Json
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import FALSE, Expression
 from polvet.model.infix import dump_expression
@@ -122,7 +123,7 @@ class Task:
         """Return the digest of the file(s) it was read from."""
         return None if self.source is None else self.source.sha256
 
-    def claim(self) -> dict[str, Any]:
+    def claim(self) -> Json:
         """Return what whoever speaks about this task speaks about, as data: the file's digest, and the meaning in full."""
         constants = self.network.constants.items()
         return {
@@ -158,7 +159,8 @@ def state_from_names(network: Network, values: Mapping[str, Any], where: Where) 
     """Return the state given by a value for each variable's name.
 
     Locations are given by name; one that is left out is the automaton's only initial one. A variable whose values have names may be
-    given by these as truth values: those that are left out are false. In a table the number of the state says its features.
+    given by these as truth values: those that are left out are false. In a table the number of the state says its features, and
+    features that tell all states apart say the number.
     """
     known = {variable.name for variable in network.variables}
     for name in values:

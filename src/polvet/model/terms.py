@@ -60,9 +60,10 @@ class Term:
 
     def __bool__(self) -> NoReturn:
         raise InputError(
-            f"the truth of '{dump_expression(self.expression)}' is not known before the model runs.", TERMS,
+            f"the truth of '{dump_expression(self.expression)}' is not known before the model runs.",
+            TERMS,
             "Join conditions with & and |, negate them with ~, and do not chain comparisons.",
-        )  # fmt: skip
+        )
 
     def __iter__(self) -> NoReturn:
         raise InputError(f"'{dump_expression(self.expression)}' has no known length.", TERMS, "Give the index range.")

@@ -155,12 +155,16 @@ def translate(domain: Domain, problem: Problem, *, grouped: bool = True, reading
     automaton = Automaton(domain.name, (location,), (LOCATION,), edges, where=domain.where)
     goal = StateCondition(encoding.expression(grounding.condition(problem.goal)))
     model = Model(
-        problem.name, ModelType.MDP, (automaton,), Composition((Instance(domain.name),)),
+        problem.name,
+        ModelType.MDP,
+        (automaton,),
+        Composition((Instance(domain.name),)),
         actions=tuple(dict.fromkeys(edge.action for edge in edges if edge.action is not None)),
         variables=(*encoding.variables(problem.where), *names),
         properties=(Property(GOAL, PolicyTask(objective=Objective(goal)), where=problem.where),),
-        metadata=(METADATA,), where=problem.where,
-    )  # fmt: skip
+        metadata=(METADATA,),
+        where=problem.where,
+    )
     return World(model, problem.words, encoding)
 
 

@@ -26,6 +26,7 @@ from polvet.kernel.compiled import Compiled, Words, limit_of
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted, fit
+from polvet.policy.boosting import Growth
 from polvet.policy.compiled import FAIL, GOAL, Bound, bind_policy
 from polvet.policy.protocol import Policy, Rows
 from polvet.policy.runs import Inspection
@@ -33,7 +34,7 @@ from polvet.policy.trees import TreeEnsemble
 from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability
 from polvet.repair.method import Change, Method, Request
-from polvet.repair.set_loss import Growth, Lessons, train_on_sets
+from polvet.repair.set_loss import Lessons, train_on_sets
 from polvet.repair.teachers import Teacher, find_teacher
 from polvet.safety.decide import SAFE, UNSAFE, compile_task
 

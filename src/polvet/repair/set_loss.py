@@ -9,7 +9,6 @@ Source   partial-label learning (Jin and Ghahramani, Learning with multiple labe
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,24 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.errors import MissingExtra, Where
-from polvet.files import parse_json
-from polvet.policy.decimals import nearest_float32
+from polvet.policy.boosting import Growth, grow
 from polvet.policy.protocol import Mask, Rows
 from polvet.policy.trees import TreeEnsemble
-from polvet.policy.xgboost_file import ensemble_from_xgboost
 
 LEAST_CURVATURE = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """How an ensemble is grown."""
-
-    depth: int = 8
-    rounds: int = 40
-    learning_rate: float = 0.4
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,39 +56,12 @@ def train_on_sets(
     budget: Budget = UNLIMITED,
 ) -> TreeEnsemble:
     """Return an ensemble that learnt to take right outputs; equal lessons give equal ensembles."""
-    chosen = growth or Growth()
-    xgboost = _xgboost()
-
-    class Watch(xgboost.callback.TrainingCallback):  # type: ignore[name-defined, misc]
-        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-            budget.check()
-            return False
 
     def objective(scores: NDArray[np.float32], _: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return set_loss(scores.reshape(lessons.allowed.shape).astype(np.float64), lessons)
 
-    data = xgboost.DMatrix(lessons.rows, label=lessons.right.argmax(axis=1), nthread=1)
-    booster = xgboost.train(
-        {
-            "objective": "multi:softprob",  # the kind of model that is saved; it is trained by the objective above
-            "num_class": max(2, len(outputs)),
-            "max_depth": chosen.depth,
-            "learning_rate": chosen.learning_rate,
-            "seed": chosen.seed,
-            "nthread": 1,
-            "tree_method": "hist",
-            "verbosity": 0,
-        },
-        data,
-        num_boost_round=chosen.rounds,
-        obj=objective,
-        callbacks=[Watch()],
-    )
-    booster.set_attr(**{"polvet.inputs": json.dumps(list(inputs)), "polvet.outputs": json.dumps(list(outputs))})
-    where = Where("the trained ensemble")
-    text = bytes(booster.save_raw("json")).decode()
-    document = parse_json(text, where, parse_constant=float, parse_float=nearest_float32)
-    return ensemble_from_xgboost(document, where, inputs, outputs)
+    names, first = (inputs, outputs), lessons.right.argmax(axis=1)
+    return grow(lessons.rows, first, names, growth or Growth(), objective=objective, budget=budget).policy
 
 
 def _softmax(scores: NDArray[np.float64], among: Mask) -> NDArray[np.float64]:
@@ -110,11 +69,3 @@ def _softmax(scores: NDArray[np.float64], among: Mask) -> NDArray[np.float64]:
     kept = np.where(among, scores, -np.inf)
     powers = np.exp(kept - kept.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-
-
-def _xgboost() -> Any:
-    try:
-        import xgboost
-    except ImportError:
-        raise MissingExtra("xgboost", "trees") from None
-    return xgboost

@@ -10,17 +10,25 @@ from polvet.report.markup import text
 
 SORTS = ("cycle", "falls", "removed", "gone", "prefix")
 COLUMN, ROW, BOX_HEIGHT, MARGIN = 190.0, 96.0, 34.0, 60.0
+LONGEST, LETTER = 28, 6.2  # of what stands on an edge: its letters, and the width of one
 PEAK = 24.0  # the least height of a curve's middle: room for its label
 
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """An edge to draw: its ends by number, what stands on it, and the class that colours it."""
+    """An edge to draw: its ends by number, all that is said of it, the class that colours it, and what stands on it."""
 
     source: int
     target: int
     label: str
     sort: str = ""
+    short: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What stands on the edge; the rest is in the tooltip."""
+        words = self.short or self.label
+        return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,9 @@ def in_figure(drawing: Drawing, title: str) -> str:
     return f'<figure class="graph scroll" tabindex="0" role="group" aria-label="{text(title)}">{drawing.svg(title)}</figure>'
 
 
-def graph_drawing(names: Sequence[str], initial: Sequence[int], arcs: Sequence[Arc]) -> Drawing:
+def graph_drawing(
+    names: Sequence[str], initial: Sequence[int], arcs: Sequence[Arc], tooltips: Sequence[str] = ()
+) -> Drawing:
     """Return the graph: in layers by the distance from the initial nodes, or around a circle where most are initial."""
     around = len(names) > 2 and 2 * len(initial) > len(names)
     if around:
@@ -59,22 +69,23 @@ def graph_drawing(names: Sequence[str], initial: Sequence[int], arcs: Sequence[A
     for arc in arcs:
         beside[arc.source, arc.target] = beside.get((arc.source, arc.target), -1) + 1
         numbers.append(beside[arc.source, arc.target])
-    peaks = [
-        (at[arc.source][1] + at[arc.target][1]) / 2 + _bow(at[arc.source], at[arc.target], number, around)[1] / 2
-        for arc, number in zip(arcs, numbers, strict=True)
-    ]
-    lift = max(0.0, PEAK - min(peaks, default=PEAK))
-    at = [(x, y + lift) for x, y in at]
+    centre = (sum(x for x, _ in at) / max(1, len(at)), sum(y for _, y in at) / max(1, len(at))) if around else None
+    words = [_words_at(at[arc.source], at[arc.target], k, centre) for arc, k in zip(arcs, numbers, strict=True)]
+    halves = [LETTER / 2 * len(arc.shown) + 6 for arc in arcs]
+    lift = max(0.0, PEAK - min((y for _, y in words), default=PEAK))
+    aside = max(0.0, -min((x - half for (x, _), half in zip(words, halves, strict=True)), default=0.0))
+    at = [(x + aside, y + lift) for x, y in at]
     width = max((x + half_width(name[:16]) for (x, _), name in zip(at, names, strict=True)), default=0) + 40
-    height = max(max((y for _, y in at), default=0) + MARGIN + 20, max(peaks, default=0) + lift + PEAK)
+    width = max([width, *(x + aside + half for (x, _), half in zip(words, halves, strict=True))])
+    height = max(max((y for _, y in at), default=0) + MARGIN + 20, max((y for _, y in words), default=0) + lift + PEAK)
     edges: list[tuple[bool, str]] = []
-    middle = (sum(x for x, _ in at) / max(1, len(at)), sum(y for _, y in at) / max(1, len(at))) if around else None
+    middle = None if centre is None else (centre[0] + aside, centre[1] + lift)
     for arc, number in zip(arcs, numbers, strict=True):
         drawn = _edge(arc, at[arc.source], at[arc.target], number, middle)
         edges.append((arc.sort not in ("", "gone"), drawn))
     parts = [drawn for _, drawn in sorted(edges, key=lambda edge: edge[0])]  # what is marked lies on top
     for k, name in enumerate(names):
-        parts.append(box(name, *at[k], "node initial" if k in initial else "node"))
+        parts.append(box(name, *at[k], "node initial" if k in initial else "node", tooltip=(tooltips or names)[k]))
     return Drawing(width, height, ARROWS + "".join(parts))
 
 
@@ -87,12 +98,12 @@ ARROWS = f"<defs>{_HEADS}</defs>"
 """Heads of edges, one for each colour."""
 
 
-def box(name: str, x: float, y: float, sort: str, longest: int = 16) -> str:
-    """Return a name in a box around a point; long ones are cut, and whole in the tooltip."""
+def box(name: str, x: float, y: float, sort: str, longest: int = 16, tooltip: str = "") -> str:
+    """Return a name in a box around a point; long ones are cut, and whole in the tooltip, if that says nothing else."""
     shown = name if len(name) <= longest else name[: longest - 1] + "…"
     half = half_width(shown)
     return (
-        f'<g class="{sort}"><title>{text(name)}</title><rect x="{x - half:.1f}" y="{y - BOX_HEIGHT / 2:.1f}" '
+        f'<g class="{sort}"><title>{text(tooltip or name)}</title><rect x="{x - half:.1f}" y="{y - BOX_HEIGHT / 2:.1f}" '
         f'width="{2 * half:.1f}" height="{BOX_HEIGHT:g}" rx="8"/><text x="{x:.1f}" y="{y + 4.5:.1f}" '
         f'text-anchor="middle">{text(shown)}</text></g>'
     )
@@ -135,24 +146,40 @@ def _edge(
 ) -> str:
     """Return an edge as a curve; a loop rises above its node, or points away from the middle of a circle."""
     (x1, y1), (x2, y2) = start, end
+    tx, ty = _words_at(start, end, number, middle)
     if arc.source == arc.target:
-        down = middle is not None and y1 > middle[1]
-        top, rise = (y1 + BOX_HEIGHT / 2, -34.0 - 20 * number) if down else (y1 - BOX_HEIGHT / 2, 34.0 + 20 * number)
-        path = f"M{x1 - 12:.1f} {top:.1f} C{x1 - 34:.1f} {top - rise:.1f} {x1 + 34:.1f} {top - rise:.1f} {x1 + 12:.1f} {top:.1f}"
-        tx, ty = x1, top - rise * 0.78 + (6 if down else 0)
+        top, rise = _loop(start, number, middle)
+        wide = 34 + 26 * number
+        path = f"M{x1 - 12:.1f} {top:.1f} C{x1 - wide:.1f} {top - rise:.1f} {x1 + wide:.1f} {top - rise:.1f} {x1 + 12:.1f} {top:.1f}"
     else:
         aside, down_by = _bow(start, end, number, middle is not None)
         mx, my = (x1 + x2) / 2 + aside, (y1 + y2) / 2 + down_by
         ax, ay = _border(x1, y1, mx, my)
         bx, by = _border(x2, y2, mx, my)
         path = f"M{ax:.1f} {ay:.1f} Q{mx:.1f} {my:.1f} {bx:.1f} {by:.1f}"
-        tx, ty = (x1 + x2) / 4 + mx / 2, (y1 + y2) / 4 + my / 2
     head = arc.sort if arc.sort in SORTS else ""
-    shown = arc.label if len(arc.label) <= 28 else arc.label[:27] + "…"
     return (
         f'<g class="edge {arc.sort}"><title>{text(arc.label)}</title><path d="{path}" marker-end="url(#arrow{head})"/>'
-        f'<text x="{tx:.1f}" y="{ty:.1f}" text-anchor="middle">{text(shown)}</text></g>'
+        f'<text x="{tx:.1f}" y="{ty:.1f}" text-anchor="middle">{text(arc.shown)}</text></g>'
     )
+
+
+def _words_at(
+    start: tuple[float, float], end: tuple[float, float], number: int, middle: tuple[float, float] | None
+) -> tuple[float, float]:
+    """Where the middle of an edge's words stands."""
+    if start == end:
+        top, rise = _loop(start, number, middle)
+        return start[0], top - rise * 0.78 + (6 if rise < 0 else 0)
+    aside, down_by = _bow(start, end, number, middle is not None)
+    return (start[0] + end[0] + aside) / 2, (start[1] + end[1] + down_by) / 2
+
+
+def _loop(at: tuple[float, float], number: int, middle: tuple[float, float] | None) -> tuple[float, float]:
+    """Where a loop leaves its node's box, and how far it rises from there; below the middle of a circle it falls."""
+    if middle is not None and at[1] > middle[1]:
+        return at[1] + BOX_HEIGHT / 2, -34.0 - 20 * number
+    return at[1] - BOX_HEIGHT / 2, 34.0 + 20 * number
 
 
 def _bow(start: tuple[float, float], end: tuple[float, float], number: int, around: bool) -> tuple[float, float]:

@@ -8,7 +8,8 @@ from polvet.errors import InputError, Where
 from polvet.files import read_json
 from polvet.report.page import Page, dump_page
 
-TERMINATION = ("lex-rank", "lasso", "goal-reaching")
+TERMINATION = ("lex-rank", "lasso", "goal-reaching", "goal-missed", "solves")
+GENERAL = ("general", "general-refuted")
 VERIFICATION = ("run", "invariant", "reachable-set", "grid")
 
 
@@ -45,9 +46,14 @@ def _page(path: Path, task: Path | None, policy: Path | None, checked: bool) -> 
             from polvet.report.termination import termination_page
 
             return termination_page(path, document, task, policy)
+        if document.get("kind") in GENERAL:
+            from polvet.report.general import general_page
+
+            return general_page(path, document, task)
         if document.get("kind") in VERIFICATION:
             from polvet.report.verification import verification_page
 
             return verification_page(path, document, task, policy)
-    hint = "Give a folder of polvet debug, runs (.jsonl) or faults, a certificate of verify or terminates, or a shield."
+    plans = "terminates, synthesize or generalizes"
+    hint = f"Give a folder of polvet debug, runs (.jsonl) or faults, a certificate of verify, {plans}, or a shield."
     raise InputError("there is no report of such a file.", Where(str(path)), hint)

@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from polvet.policy.finite_memory import EdgeId, FiniteMemoryPolicy
-from polvet.policy.finite_memory.draw import edge_label
+from polvet.policy.finite_memory import Edge, EdgeId, FiniteMemoryPolicy
+from polvet.policy.finite_memory.draw import action_label, edge_label
 from polvet.report.graph import ARROWS, Arc, Drawing, box, graph_drawing, half_width
 from polvet.report.markup import text
 
 MAX_NODES, MAX_EDGES = 60, 200
 """Of plans that are drawn."""
+MAX_LETTERS = 16
+"""Of a control state's name in a picture."""
 MAX_QUOTIENTS = 4
 """That are drawn of one round."""
 GAP, HEAD = 24.0, 30.0
@@ -119,31 +121,44 @@ def round_drawing(plan: FiniteMemoryPolicy, one: Round, number: int) -> Drawing:
     marks = {
         edge.id: "removed" if edge.id in one.removed else "" if edge.id in one.alive else "gone" for edge in plan.edges
     }
+    called = short_names(plan)
     parts = [(f"round {number}: {one.note}", plan_drawing(plan, marks))]
     if one.trees:
-        parts.append(("elimination forest (states; point)", forest_drawing(one.trees)))
+        parts.append(("elimination forest (states; point)", forest_drawing(one.trees, called)))
     for tree in one.trees:
         for index, node in enumerate(tree):
             children = [child for child in tree if child.parent == index]
             if children and len(parts) < 2 + MAX_QUOTIENTS:
-                parts.append((f"quotient by what {node.point} leaves", _quotient(plan, one, node, children)))
+                parts.append((f"quotient by what {called[node.point]} leaves", _quotient(plan, one, node, children)))
     return _in_row(parts)
+
+
+def short_names(plan: FiniteMemoryPolicy) -> dict[str, str]:
+    """Return how control states are called in pictures: by their number where a name is too long for its box."""
+    if all(len(name) <= MAX_LETTERS for name in plan.control_states):
+        return {name: name for name in plan.control_states}
+    return {name: str(k) for k, name in enumerate(plan.control_states, start=1)}
+
+
+def _arc(edge: Edge, source: int, target: int, sort: str) -> Arc:
+    return Arc(source, target, edge_label(edge), sort, action_label(edge))
 
 
 def plan_drawing(plan: FiniteMemoryPolicy, marks: Mapping[EdgeId, str]) -> Drawing:
     """Return the plan's graph; `marks` are the classes of its edges."""
     number = {name: k for k, name in enumerate(plan.control_states)}
-    arcs = [Arc(number[e.source], number[e.target], edge_label(e), marks.get(e.id, "")) for e in plan.edges]
-    return graph_drawing(plan.control_states, [number[name] for name in plan.initial], arcs)
+    arcs = [_arc(e, number[e.source], number[e.target], marks.get(e.id, "")) for e in plan.edges]
+    names = list(short_names(plan).values())
+    return graph_drawing(names, [number[name] for name in plan.initial], arcs, plan.control_states)
 
 
-def forest_drawing(trees: Sequence[Sequence[TreeNode]]) -> Drawing:
-    """Return the forest: each node above its children, with its control states and its point."""
+def forest_drawing(trees: Sequence[Sequence[TreeNode]], called: Mapping[str, str]) -> Drawing:
+    """Return the forest: each node above its children, with its control states, as they are `called`, and its point."""
     boxes, lines = [], []
     left = GAP
     depth = 0
     for tree in trees:
-        names = [f"{' '.join(node.states)}; {node.point}" for node in tree]
+        names = [f"{' '.join(called[one] for one in node.states)}; {called[node.point]}" for node in tree]
         widths = [2 * half_width(name[:28]) for name in names]
         children: dict[int, list[int]] = {}
         for index, node in enumerate(tree):
@@ -179,18 +194,21 @@ def forest_drawing(trees: Sequence[Sequence[TreeNode]]) -> Drawing:
 
 def _quotient(plan: FiniteMemoryPolicy, one: Round, node: TreeNode, children: Iterable[TreeNode]) -> Drawing:
     """Return the graph of the node's component in which every child is one vertex."""
-    home = {state: f"c: {' '.join(child.states)}" for child in children for state in child.states}
-    names = list(dict.fromkeys(home.get(state, state) for state in node.states))
+    called = short_names(plan)
+    shrunk = {
+        state: f"c: {' '.join(called[one] for one in child.states)}" for child in children for state in child.states
+    }
+    home = {state: shrunk.get(state, called[state]) for state in node.states}
+    names = list(dict.fromkeys(home.values()))
     number = {name: k for k, name in enumerate(names)}
     arcs = []
     for edge in plan.edges:
         if edge.id in one.alive and edge.source in node.states and edge.target in node.states:
-            source, target = home.get(edge.source, edge.source), home.get(edge.target, edge.target)
-            if source != target or source not in home.values():
-                arcs.append(
-                    Arc(number[source], number[target], edge_label(edge), "removed" if edge.id in one.removed else "")
-                )
-    return graph_drawing(names, [number[node.point]], arcs)
+            source, target = home[edge.source], home[edge.target]
+            if source != target or edge.source not in shrunk:
+                sort = "removed" if edge.id in one.removed else ""
+                arcs.append(_arc(edge, number[source], number[target], sort))
+    return graph_drawing(names, [number[home[node.point]]], arcs)
 
 
 def _in_row(parts: Sequence[tuple[str, Drawing]]) -> Drawing:

@@ -24,25 +24,30 @@ from polvet.report.rounds import (
     round_drawing,
     rounds_of_ranking,
     rounds_of_trace,
+    short_names,
 )
 
 MAX_ROUNDS = 12
+WORDS = {
+    "lex-rank": ("Terminating", "good"),
+    "lasso": ("Does not terminate", "bad"),
+    "goal-reaching": ("Reaches the goal", "good"),
+    "goal-missed": ("Misses the goal", "bad"),
+    "solves": ("Solves the problem", "good"),
+}
 
 
 def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | None, policy: Path | None) -> Page:
     """Return the page; the verdict on top is what the independent checker says about the certificate."""
     subjects = Subjects(task, policy)
     result = check(dict(certificate), subjects, Where(str(path)))
-    plan = find_subject(certificate, subjects, about_every_run=certificate["kind"] != "lasso")
-    if isinstance(plan, Rejected):
-        raise InputError(plan.reason, Where(str(path)), "Give the finite-memory policy with --task.")
-    good = certificate["kind"] != "lasso"
+    plan = _plan(certificate, subjects, Where(str(path)))
     if isinstance(result, Accepted):
-        word = "Terminating" if good else "Does not terminate"
+        word, sort = WORDS[certificate["kind"]]
         claim = (
             f"<p>{text(result.claim[:1].upper() + result.claim[1:])}. The checker has accepted this certificate.</p>"
         )
-        level, sort = "Proved", "good" if good else "bad"
+        level = "Proved"
     else:
         word, level, sort = "Rejected", "Not proved", "bad"
         claim = f"<p>The checker rejects this certificate: {text(result.reason)}.</p>"
@@ -52,23 +57,45 @@ def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | No
         f"<p>Check it yourself:</p>{code(command)}</div>"
     )
     # Only what the checker has read through is drawn: a rejected certificate may hold anything.
-    parts = [_graph(plan, certificate if isinstance(result, Accepted) else {})]
-    if isinstance(result, Accepted) and certificate.get("components"):
+    parts = proof_parts(certificate, subjects) if isinstance(result, Accepted) else (_graph(plan, {}),)
+    return Page(f"Termination of {plan.name}", head, parts)
+
+
+def _plan(certificate: Mapping[str, Any], subjects: Subjects, where: Where) -> FiniteMemoryPolicy:
+    endless = certificate["kind"] == "lasso"
+    plan = find_subject(
+        certificate,
+        subjects,
+        about_every_run=certificate["kind"] in ("lex-rank", "general"),
+        about_endless_run=endless,
+    )
+    if isinstance(plan, Rejected):
+        raise InputError(plan.reason, where, "Give the finite-memory policy with --task.")
+    return plan
+
+
+def proof_parts(certificate: Mapping[str, Any], subjects: Subjects) -> tuple[Part, ...]:
+    """Return the graph, and the ranking with its rounds or the run, of a certificate that was accepted."""
+    plan = _plan(certificate, subjects, Where("certificate"))
+    parts = [_graph(plan, certificate)]
+    if certificate.get("components"):
         parts.append(_ranking(certificate))
         drawn = _rounds(plan, certificate)
         parts += [] if drawn is None else [drawn]
-    if isinstance(result, Accepted) and certificate["kind"] == "lasso":
+    if certificate["kind"] == "lasso":
         parts.append(_lasso(certificate))
-    return Page(f"Termination of {plan.name}", head, tuple(parts))
+    if certificate["kind"] == "goal-missed":
+        parts.append(_missed(certificate))
+    return tuple(parts)
 
 
 def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
-    marks = marks_of(plan, certificate)
+    marks, called = marks_of(plan, certificate), short_names(plan)
     rows = [
         (
             text(edge.id),
-            text(edge.source),
-            text(edge.target),
+            text(called[edge.source]),
+            text(called[edge.target]),
             text(edge_label(edge)),
             text(SAYS.get(marks.get(edge.id, ""), "")),
         )
@@ -78,12 +105,17 @@ def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
     if can_draw(plan):
         title = f"{plan.name}: {plural(len(plan.control_states), 'control state')}, {plural(len(plan.edges), 'edge')}"
         body += in_figure(plan_drawing(plan, marks), title)
-        if "cycle" in marks.values():
+        if certificate.get("kind") == "goal-missed":
+            body += "<p>Dashed: the run that stops outside the goal.</p>" if marks else ""
+        elif "cycle" in marks.values():
             body += "<p>Dashed: the way to the cycle. Thick: the cycle that can be repeated for ever.</p>"
         elif marks:
             body += "<p>Thick: edges that always lower the rank of their component, so they are taken only finitely often.</p>"
     else:
         body += "<p>The graph is too large to draw; its edges are listed.</p>"
+    if any(name != number for name, number in called.items()):
+        states = [(text(number), text(name)) for name, number in list(called.items())[:MAX_EDGES]]
+        body += table(("number", "control state"), states, "Control states")
     left = len(plan.edges) - len(rows)
     body += table(
         ("edge", "from", "to", "guard and effects", "role"), rows, "Edges" + (f" ({left:,} left out)" if left else "")
@@ -96,7 +128,7 @@ SAYS = {"prefix": "on the way", "cycle": "on the cycle", "falls": "lowers the ra
 
 def marks_of(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> dict[Any, str]:
     """Return how each edge is to be drawn: on the lasso, or as one that lowers the rank of a component, at whatever depth."""
-    if certificate.get("kind") == "lasso":
+    if certificate.get("kind") in ("lasso", "goal-missed"):
         return _marked(certificate)
     marks: dict[Any, str] = {}
     agenda = list(certificate.get("components", []))
@@ -163,7 +195,7 @@ def _marked(certificate: Mapping[str, Any]) -> dict[Any, str]:
     def identity(item: Any) -> Any:
         return item.get("edge") if isinstance(item, dict) else item
 
-    marks = {identity(item): "prefix" for item in certificate.get("prefix", [])}
+    marks = {identity(item): "prefix" for item in certificate.get("prefix", certificate.get("steps", []))}
     for segment in certificate.get("cycle", []):
         marks |= {identity(item): "cycle" for item in segment["edges"]}
     return marks
@@ -187,15 +219,24 @@ def _ranking(certificate: Mapping[str, Any]) -> Part:
     return Part("ranking", "Ranking", section("ranking", "Why it ends", body))
 
 
+def _walk(items: Any) -> str:
+    """Return the edges of a run in words."""
+    names = [str(item.get("edge") if isinstance(item, dict) else item) for item in items]
+    return " → ".join(names[:60]) + (f" … ({len(names):,} edges)" if len(names) > 60 else "") or "none"
+
+
+def _missed(certificate: Mapping[str, Any]) -> Part:
+    values = ", ".join(f"{name} = {value}" for name, value in certificate.get("initial_valuation", {}).items())
+    rows = [("start", text(f"{certificate['initial_state']}: {values}")), ("edges", text(_walk(certificate["steps"])))]
+    body = f"<p>The goal is {text(certificate['goal'])}.</p>" + table(("part", "what"), rows, "The run")
+    return Part("run", "Run", section("run", "How it stops outside the goal", body))
+
+
 def _lasso(certificate: Mapping[str, Any]) -> Part:
     values = ", ".join(f"{name} = {value}" for name, value in certificate.get("initial_valuation", {}).items())
 
-    def shown(items: Any) -> str:
-        names = [str(item.get("edge") if isinstance(item, dict) else item) for item in items]
-        return " → ".join(names[:60]) + (f" … ({len(names):,} edges)" if len(names) > 60 else "")
-
-    rows = [("start", text(values), "1"), ("way", text(shown(certificate.get("prefix", [])) or "none"), "1")]
-    rows += [("cycle", text(shown(one["edges"])), text(one.get("repeat", 1))) for one in certificate["cycle"][:100]]
+    rows = [("start", text(values), "1"), ("way", text(_walk(certificate.get("prefix", []))), "1")]
+    rows += [("cycle", text(_walk(one["edges"])), text(one.get("repeat", 1))) for one in certificate["cycle"][:100]]
     body = (
         "<p>A round of the cycle moves no variable against a bound or a guard on its way, so it can be repeated for ever.</p>"
         + table(("part", "edges", "times in a row"), rows, "The run that never ends")

@@ -7,7 +7,8 @@ from polvet.safety.algorithms import ALGORITHMS, ORDERS
 
 if TYPE_CHECKING:
     from polvet.safety.certificates import prove, prove_states
-    from polvet.safety.decide import Decided, Decider, Verdict
+    from polvet.safety.decide import Decided, Decider
+    from polvet.verdict import Verdict
 
 __all__ = ["ALGORITHMS", "ORDERS", "Decided", "Decider", "Verdict", "prove", "prove_states"]
 

@@ -22,7 +22,8 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Json, parse_json, read_text
 from polvet.model.semantics import State
 from polvet.records.state_files import StateFormat
-from polvet.safety.decide import ActionOrder, Decided, Decider, Question, Verdict
+from polvet.safety.decide import ActionOrder, Decided, Decider, Question
+from polvet.verdict import Verdict
 from polvet.workers.parcel import Parcel, open_parcel
 from polvet.workers.protocol import Crew
 

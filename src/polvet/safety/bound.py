@@ -25,7 +25,8 @@ from polvet.mdp import Reach, SparseMdp, Value, solve
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.numbers import exact
-from polvet.safety.decide import FAIL, GOAL, Verdict, compile_task
+from polvet.safety.decide import FAIL, GOAL, compile_task
+from polvet.verdict import Verdict
 
 EXACT_STATES = 20_000
 SWEEPS = 200_000

@@ -13,7 +13,8 @@ from polvet.files import Json
 from polvet.model.semantics import State
 from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.state_json import state_to_json
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import Decider
+from polvet.verdict import Verdict
 
 
 def prove(

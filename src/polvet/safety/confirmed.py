@@ -16,7 +16,8 @@ from polvet.model.task import Task
 from polvet.records.certificate_files import Certificate
 from polvet.records.state_json import state_to_json
 from polvet.safety.certificates import prove
-from polvet.safety.decide import Decided, Decider, Verdict
+from polvet.safety.decide import Decided, Decider
+from polvet.verdict import Verdict
 
 FIRST_BATCH = 2_000
 """States that are proved and checked together first; each further batch is twice as large."""
@@ -25,6 +26,18 @@ A_SECOND = 10_000
 TOO_LONG = "proving and checking takes too long beside deciding; --certificates FOLDER writes the evidence"
 Prover = Callable[[Sequence[State]], Certificate]
 """Makes one certificate for the states; ValueError: they are not what the verdict says."""
+
+
+Lost = Callable[[Decider], None]
+"""Tells a decider what a smaller game lost."""
+
+
+def knowing(task: Task, lost: Sequence[Lost] = ()) -> Decider:
+    """Return a decider that makes evidence, and knows what is lost; then for safe states alone."""
+    decider = Decider(task, algorithm="lazy", share=True)
+    for tell in lost:
+        tell(decider)
+    return decider
 
 
 class Won(Protocol):
@@ -70,13 +83,14 @@ def confirm_answers(
     found: float,
     budget: Budget,
     won: Won | None = None,
+    lost: Sequence[Lost] = (),
 ) -> Confirmation | None:
     """Return whether the verdicts on many states were checked, in so much time as finding them took, and a little more.
 
-    Safe states that are `won` are proved together, by who knows that.
+    Safe states that are `won` are proved together, by who knows that; others by a search that knows what is `lost`.
     """
     within = budget.at_most(seconds_for(found, small=len(states) <= SMALL_STATES))
-    decider = Decider(task, algorithm="lazy", share=True)
+    deciders = {Verdict.SAFE: knowing(task, lost), Verdict.UNSAFE: knowing(task)}
     most = int(A_SECOND * (found + BESIDES))
     claims: list[tuple[str, Sequence[State], Prover]] = []
     for verdict in (Verdict.SAFE, Verdict.UNSAFE):
@@ -85,7 +99,7 @@ def confirm_answers(
             told = [state for state in chosen if won.holds(state)]
             claims += [(verdict.value, told, partial(won.prove, budget=within))] if told else []
             chosen = [state for state in chosen if not won.holds(state)]
-        make = partial(_prove, decider, verdict, within, most)
+        make = partial(_prove, deciders[verdict], verdict, within, most)
         claims += [(verdict.value, batch, make) for batch in _batches(chosen)]
     return confirm_batches(task, claims, found=found, budget=within)
 

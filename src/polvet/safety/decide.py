@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -27,8 +28,8 @@ from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.compiled import Bound
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
-from polvet.safety.verdict import Verdict as Verdict
 from polvet.system import resident_bytes
+from polvet.verdict import Verdict
 
 NO_RADIUS = 2**32 - 1
 SILENT, ENDED = -1, -2
@@ -125,6 +126,7 @@ class Decider:
         self.stopped: LimitReached | None = None  # why the last call for many states left some open
         self.question = Question(algorithm, order.name, self.share, order.seed, radius)
         self.smaller_games = 0  # how many of them told it verdicts
+        self.lost_games: list[Callable[[Decider], None]] = []  # those that told lost states alone, for other deciders
         self.compiled = compiled or compile_task(task)
         self._core = _core.Decider(
             self.compiled.program,
@@ -180,13 +182,19 @@ class Decider:
         *,
         lines: Sequence[tuple[float, float, int]] = (),
         clocks: Sequence[tuple[int, int]] = (),
+        tops: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Take the verdicts of a smaller game: one for each combination of these variables' values, 0 where there is none.
 
         A real variable has a line: the lower end, cells per unit, cells. A clock, (variable, value), says up to when this holds.
-        From then on there is no evidence to be had from this decider: use another one for that.
+        A top, (variable, value), makes all values from there on one.
+        From then on there is no evidence to be had from this decider but for safe states, where all that was told is lost.
         """
-        self._core.foresee(self.compiled.program, variables, lines, clocks, verdicts)
+        if SAFE not in verdicts:
+            self.lost_games.append(
+                partial(Decider.foresee, variables=variables, verdicts=verdicts, lines=lines, clocks=clocks, tops=tops)
+            )
+        self._core.foresee(self.compiled.program, variables, lines, clocks, tops, verdicts)
         self.smaller_games += 1
 
     def safe_actions(self, state: State, *, budget: Budget = UNLIMITED) -> tuple[str | None, ...]:

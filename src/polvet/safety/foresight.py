@@ -55,4 +55,4 @@ def sharpen(decider: Decider, around: Words | None = None, *, budget: Budget = U
 def _tell(decider: Decider, games: Iterable[Told]) -> None:
     for told in games:
         if told.share:
-            decider.foresee(told.variables, told.verdicts)
+            decider.foresee(told.variables, told.verdicts, tops=told.tops)

@@ -10,24 +10,31 @@ SOUND    if a state is safe, its projection is: let the policy copy, in each pro
          projections of some of that action's outcomes, which are safe. Where runs may end, the relaxed game is won: at
          goal states as far as their condition can be told, and wherever no operator is known to be enabled for all
          values of what was forgotten. So where the relaxed game is lost, every state with these values is unsafe.
+         A *topped* variable (`Top`) is known below a value, and only as "at least that" from there on: there it is forgotten, but
+         for tests of it alone that all these values pass, or none does. What it is assigned then is for the policy to choose.
 Cost     each pattern is solved once, for all combinations of values (at most MOST_COMBINATIONS)
 Limits   one automaton; bounded integers and truth values in the patterns; the variables of `fail` are in all of them
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.model.evaluate import compile_expression
 from polvet.model.expressions import (
+    FALSE,
     TRUE,
+    Binary,
     Expression,
+    IntLiteral,
     Name,
     RealLiteral,
     conjunction,
@@ -48,10 +55,14 @@ PATIENCE = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
-    """A pattern and, for each combination of its variables' values (the last one fastest), the verdict; 0 where there is none."""
+    """A pattern and, for each combination of its variables' values (the last one fastest), the verdict; 0 where there is none.
+
+    A top, (variable, value), makes all values from there on one.
+    """
 
     variables: tuple[int, ...]
     verdicts: NDArray[np.uint8]
+    tops: tuple[tuple[int, int], ...] = ()
 
     @property
     def share(self) -> Fraction:
@@ -74,13 +85,13 @@ def iter_lost(task: Task, *, budget: Budget = UNLIMITED) -> Iterator[Told]:
     first = solve_pattern(task, core, budget=budget)
     yield first
     room, idle = MOST_IN_ALL, 0
-    for pattern in choose_patterns(task):
+    for pattern, top in choose_patterns(task):
         if pattern == core:
             continue
-        room -= prod(count_of(network.variables[k]) for k in pattern)
+        room -= prod(_counts(network, pattern, top))
         if room < 0:
             return
-        game = solve_pattern(task, pattern, budget=budget)
+        game = solve_pattern(task, pattern, top, budget=budget)
         idle = idle + 1 if game.share <= first.share else 0
         if idle == 0:
             yield game
@@ -104,8 +115,40 @@ def core_of(task: Task) -> set[str]:
     return core
 
 
-def choose_patterns(task: Task) -> list[tuple[int, ...]]:
-    """Return patterns worth trying: what decides `fail`, with each variable of the goal and what moves along with it."""
+@dataclass(frozen=True, slots=True)
+class Top:
+    """A variable whose values from `value` on are one: every test of it alone holds for all of them or for none."""
+
+    name: str
+    value: int
+
+
+def top_of(task: Task, name: str) -> Top | None:
+    """Return the least top of an integer variable, above its least value; None where it has no use, or `fail` reads it."""
+    variable = next(one for one in task.network.variables if one.name == name)
+    if variable.kind is not Kind.INT or name in names(task.fail):
+        return None
+    assert variable.lower is not None
+    assert variable.upper is not None
+    least = int(variable.lower) + 1
+    guards = (test for edge in task.network.edges for test in conjuncts(edge.guard))
+    for test in dict.fromkeys((*guards, *conjuncts(task.goal))):
+        if names(test) == {name}:
+            truths = [_holds(test, name, value) for value in range(int(variable.lower), int(variable.upper) + 1)]
+            change = max((k for k in range(1, len(truths)) if truths[k] != truths[k - 1]), default=0)
+            least = max(least, int(variable.lower) + change)
+    return Top(name, least) if least < int(variable.upper) else None
+
+
+def _holds(test: Expression, name: str, value: int) -> bool:
+    return bool(compile_expression(test, {name: 0})((value,)))
+
+
+def choose_patterns(task: Task) -> list[tuple[tuple[int, ...], Top | None]]:
+    """Return patterns worth trying: what decides `fail`, with each variable of the goal and what moves along with it.
+
+    Where these have too many combinations of values, the variable of the goal is topped.
+    """
     network = task.network
     place = {variable.name: k for k, variable in enumerate(network.variables)}
     if not has_one_automaton(network):
@@ -113,18 +156,21 @@ def choose_patterns(task: Task) -> list[tuple[int, ...]]:
     if not all(is_countable(network.variables[place[name]]) for name in names(task.fail)):
         return []
     core = core_of(task)
-    patterns: dict[tuple[int, ...], None] = {}
+    patterns: dict[tuple[tuple[int, ...], Top | None], None] = {}
     for wanted in sorted(names(task.goal) - core):
         pattern = set(core) | {wanted}
         if not fits(network, pattern):
             continue
-        for companion in sorted(_companions(network, wanted) - pattern):
-            if fits(network, pattern | {companion}):
+        top = None
+        companions = sorted(_companions(network, wanted) - pattern)
+        for companion, tried in ((one, way) for way in (None, top_of(task, wanted)) for one in companions):
+            if fits(network, pattern | {companion}, tried):
                 pattern.add(companion)
+                top = tried
                 break
-        patterns[tuple(sorted(place[name] for name in pattern))] = None
+        patterns[tuple(sorted(place[name] for name in pattern)), top] = None
     if not patterns and fits(network, core):
-        patterns[tuple(sorted(place[name] for name in core))] = None
+        patterns[tuple(sorted(place[name] for name in core)), None] = None
     return list(patterns)
 
 
@@ -139,10 +185,21 @@ def _companions(network: Network, name: str) -> set[str]:
     return {other for other in set().union(*sets) if sum(other in one for one in sets) * 2 > len(sets)}
 
 
-def fits(network: Network, pattern: set[str]) -> bool:
+def fits(network: Network, pattern: set[str], top: Top | None = None) -> bool:
     """Return whether these variables have a moderate number of combinations of values."""
-    variables = [variable for variable in network.variables if variable.name in pattern]
-    return all(is_countable(v) for v in variables) and prod(count_of(v) for v in variables) <= MOST_COMBINATIONS
+    places = [k for k, variable in enumerate(network.variables) if variable.name in pattern]
+    countable = all(is_countable(network.variables[k]) for k in places)
+    return countable and prod(_counts(network, places, top)) <= MOST_COMBINATIONS
+
+
+def _counts(network: Network, pattern: Sequence[int], top: Top | None) -> list[int]:
+    """Return how many values each of the variables has in a game."""
+    return [count_of(topped(network.variables[k], top)) for k in pattern]
+
+
+def topped(variable: Variable, top: Top | None) -> Variable:
+    """Return the variable as it is in the game: without values above the top."""
+    return replace(variable, upper=top.value) if top is not None and variable.name == top.name else variable
 
 
 def is_countable(variable: Variable) -> bool:
@@ -161,16 +218,17 @@ def count_of(variable: Variable) -> int:
     return int(variable.upper) - int(variable.lower) + 1
 
 
-def solve_pattern(task: Task, pattern: Sequence[int], *, budget: Budget = UNLIMITED) -> Told:
+def solve_pattern(task: Task, pattern: Sequence[int], top: Top | None = None, *, budget: Budget = UNLIMITED) -> Told:
     """Return which combinations of the pattern's variables are lost; nothing is lost where a limit comes first."""
-    return solve_game(task, relax(task, pattern), pattern, UNSAFE, budget=budget)
+    told = solve_game(task, relax(task, pattern, top), pattern, UNSAFE, budget=budget)
+    return told if top is None else replace(told, tops=((task.network.index_of(top.name), top.value),))
 
 
 def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, budget: Budget = UNLIMITED) -> Told:
     """Return the wanted verdict where the game has it; variables of the game beyond the pattern start at 0."""
     game = replace(game, avoid=NOTHING_ELSE, network=replace(game.network, out_of_bounds=OutOfBounds.DISABLE))
     compiled = compile_task(game)
-    variables = [task.network.variables[k] for k in pattern]
+    variables = list(game.network.variables[: len(pattern)])
     sizes = [count_of(variable) for variable in variables]
     rows = np.indices(sizes, dtype=np.int64).reshape(len(sizes), -1).T.copy()
     rows += np.array([0 if v.kind is Kind.BOOL else int(v.lower or 0) for v in variables], dtype=np.int64)
@@ -181,41 +239,94 @@ def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, b
     return Told(tuple(pattern), np.where(known == wanted, known, 0).astype(np.uint8))
 
 
-def relax(task: Task, pattern: Sequence[int]) -> Task:
+def relax(task: Task, pattern: Sequence[int], top: Top | None = None) -> Task:
     """Return the relaxed game over the pattern's variables: a task in which every operator has a label of its own."""
     network = task.network
     kept = {network.variables[k].name for k in pattern}
     edges: list[NetworkEdge] = []
     always: list[Expression] = []  # guards of operators that are enabled whatever the forgotten variables hold
     won: list[Expression] = []  # guards of operators without an outcome that can be told
-    for edge in network.edges:
-        tests = list(conjuncts(edge.guard))
-        seen = [test for test in tests if names(test) <= kept]
-        guard = conjunction(*seen)
-        if len(seen) == len(tests):
-            always.append(guard)
-        branches = [relaxed for branch in edge.branches if (relaxed := _relaxed(branch, kept)) is not None]
-        if not branches:
-            won.append(guard)
-            continue
-        chance = RealLiteral(Fraction(1, len(branches)))
-        edges.append(replace(edge, guard=guard, branches=tuple(replace(one, probability=chance) for one in branches)))
+    for view in _views(network, kept, top):
+        for edge in network.edges:
+            tests = [view.told(test) for test in conjuncts(edge.guard)]
+            guard = conjunction(view.here, *(test for test in tests if test is not None))
+            if None not in tests:
+                always.append(guard)
+            choices = [one for branch in edge.branches if (one := view.relaxed(branch))]
+            if not choices:
+                won.append(guard)
+            for branches in product(*choices) if choices else ():
+                chance = RealLiteral(Fraction(1, len(branches)))
+                played = tuple(replace(one, probability=chance) for one in branches)
+                edges.append(replace(edge, guard=guard, branches=played))
     labels = tuple(f"operator {k}" for k in range(len(edges)))
     game = replace(
         network,
-        variables=tuple(network.variables[k] for k in pattern),
+        variables=tuple(topped(network.variables[k], top) for k in pattern),
         scratch=(),
         edges=tuple(edges),
         joints=tuple(Joint(label, ((k,),)) for k, label in enumerate(labels)),
         labels=labels,
         initial_condition=TRUE,
     )
-    goal = conjunction(*(test for test in conjuncts(task.goal) if names(test) <= kept))
     ended = negation(disjunction(*always))
-    return Task(game, task.fail, disjunction(goal, ended, *won), TRUE)
+    goals = [
+        conjunction(view.here, *(told for test in conjuncts(task.goal) if (told := view.told(test)) is not None))
+        for view in _views(network, kept, top)
+    ]
+    return Task(game, task.fail, disjunction(*goals, ended, *won), TRUE)
 
 
-def _relaxed(branch: Branch, kept: set[str]) -> Branch | None:
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is known in a part of the game: below the top all that is kept, at the top the topped variable is as good as forgotten."""
+
+    here: Expression
+    kept: frozenset[str]
+    network: Network
+    top: Top | None = None
+    at_top: bool = False
+
+    def told(self, test: Expression) -> Expression | None:
+        """Return the test as far as it can be told: itself, true or false; None where it cannot."""
+        if names(test) <= self.kept:
+            return test
+        if self.at_top and self.top is not None and names(test) == {self.top.name}:
+            return TRUE if _holds(test, self.top.name, self.top.value) else FALSE  # as for all values above: `top_of`
+        return None
+
+    def relaxed(self, branch: Branch) -> list[Branch]:
+        """Return what the policy may make of the branch; nothing where it cannot be told whether and where it leads."""
+        relaxed = _relaxed(branch, self.kept)
+        if relaxed is None or self.top is None:
+            return [] if relaxed is None else [relaxed]
+        mine = [update for update in branch.updates if update.target == Name(self.top.name)]
+        if not mine:
+            return [relaxed]
+        if len({update.index for update in branch.updates}) > 1:
+            return []  # what is assigned later may read the exact value
+        others = tuple(update for update in relaxed.updates if update.target != Name(self.top.name))
+        if not self.at_top:
+            value = Binary("min", mine[0].value, IntLiteral(self.top.value))
+            return [replace(relaxed, updates=(*others, replace(mine[0], value=value)))]
+        lower = next(int(v.lower or 0) for v in self.network.variables if v.name == self.top.name)
+        return [
+            replace(relaxed, updates=(*others, replace(mine[0], value=IntLiteral(value))))
+            for value in range(lower, self.top.value + 1)
+        ]
+
+
+def _views(network: Network, kept: set[str], top: Top | None) -> tuple[View, ...]:
+    if top is None:
+        return (View(TRUE, frozenset(kept), network),)
+    at = Binary("=", Name(top.name), IntLiteral(top.value))
+    return (
+        View(negation(at), frozenset(kept), network, top),
+        View(at, frozenset(kept - {top.name}), network, top, at_top=True),
+    )
+
+
+def _relaxed(branch: Branch, kept: Set[str]) -> Branch | None:
     """Return the branch over the kept variables; None where it cannot be told whether and where it leads."""
     chance = value_of(branch.probability)
     if chance is None or chance <= 0:

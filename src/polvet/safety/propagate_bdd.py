@@ -33,8 +33,9 @@ from polvet.model.expressions import (
 from polvet.model.network import Branch, Kind, NetworkEdge, Variable
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.safety.decide import Decided, Verdict
+from polvet.safety.decide import Decided
 from polvet.solvers.decision_diagrams import Diagram, Diagrams, Number
+from polvet.verdict import Verdict
 
 BYTES_PER_NODE = 60
 Item = Diagram | Number  # a truth value or a number, by the expression's kind

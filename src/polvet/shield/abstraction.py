@@ -145,9 +145,11 @@ class _Walk:
             if after not in outcomes:
                 show = self.semantics.show
                 return Mismatch(
-                    run, step, f"'{label}' leads from {show(state)} to {show(after)}, in the model to "
+                    run,
+                    step,
+                    f"'{label}' leads from {show(state)} to {show(after)}, in the model to "
                     + (" or ".join(sorted(map(show, outcomes))) or "nothing"),
-                )  # fmt: skip
+                )
             if len(mine) == 1:
                 self.seen[state, label][after] += 1
             ends = bool(self.is_fail(after) or self.is_goal(after)) or not self.semantics.moves(after)

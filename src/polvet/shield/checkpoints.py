@@ -81,9 +81,13 @@ class FaultsPerCheckpoint(_Callback):  # type: ignore[misc]
         found = all_faults(bound, self._decider, budget=self.budget)
         archive = None if self.folder is None else self.folder / f"steps-{self.num_timesteps}.zip"
         checkpoint = Checkpoint(
-            self.num_timesteps, len(found.faults), found.states, len(found.unsafe_starts), found.exhaustive,
+            self.num_timesteps,
+            len(found.faults),
+            found.states,
+            len(found.unsafe_starts),
+            found.exhaustive,
             None if archive is None else str(archive),
-        )  # fmt: skip
+        )
         if self.folder is not None and archive is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             archive.write_bytes(data)

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
+from polvet.files import Json
 from polvet.mdp import Reach, solve
 from polvet.mdp.exact import exact_values
 from polvet.mdp.sparse import Mask
@@ -78,18 +79,18 @@ def find_conflict(world: World, bound: Fraction, budget: Budget = UNLIMITED) -> 
     return _Explanation(world, start, bound, {}, budget).states()
 
 
-def to_document(task: Task, world: World, conflict: Conflict, bound: Fraction) -> dict[str, Any]:
+def to_document(task: Task, world: World, conflict: Conflict, bound: Fraction) -> Json:
     """Return the conflict as a certificate."""
     from polvet.records.state_json import state_to_json
 
     assert world.states is not None, "the world was built from a model"
-    rows: list[dict[str, Any]] = []
+    rows: list[Json] = []
     for state, value in zip(conflict.states, conflict.values, strict=True):
-        row: dict[str, Any] = {"state": state_to_json(task, world.states[state]), "value": str(value)}
+        row: Json = {"state": state_to_json(task, world.states[state]), "value": str(value)}
         if state in conflict.taken:
             row["taken"] = world.label_of(conflict.taken[state])
         rows.append(row)
-    document: dict[str, Any] = {
+    document: Json = {
         "kind": "conflict",
         "task_sha256": task.sha256,
         "bound": str(bound),

@@ -27,6 +27,7 @@ from polvet.shield.guard import NO_STATE, labels_of
 from polvet.shield.gym import ModelEnv, gymnasium, require_gymnasium
 from polvet.shield.world import World
 from polvet.shield.wrapper import ShieldedEnv
+from polvet.worlds.clonable import Info
 
 _Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
 NUMBER = "number of the state"
@@ -57,9 +58,16 @@ class Tracker(_Wrapper):  # type: ignore[misc]
     """
 
     def __init__(
-        self, env: Any, task: Task, world: World, book: CostBook, cost: Cost | None, *,
-        state_of: StateOf | None = None, labels: Sequence[str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        env: Any,
+        task: Task,
+        world: World,
+        book: CostBook,
+        cost: Cost | None,
+        *,
+        state_of: StateOf | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
         require_gymnasium()
         super().__init__(env)
         assert world.states is not None
@@ -79,13 +87,13 @@ class Tracker(_Wrapper):  # type: ignore[misc]
         self.number = int(world.mdp.initial[0])
         self.paid, self.taken = 0.0, -1
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
         """Return the first observation; the episode must begin in a start state of the model."""
         shown, info = self.env.reset(seed=seed, options=options)
         self.number = self._find(shown, self.world.mdp.initial.tolist(), "no start state of the model")
         return shown, info
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         """Return what follows, with the `cost` in the infos; the episode ends where the model's runs do."""
         state, label = self.number, self.labels[int(action)]
         option = self.options[state].get(label, self.options[state].get(None))
@@ -107,9 +115,11 @@ class Tracker(_Wrapper):  # type: ignore[misc]
         try:
             self.book.note(option, self.number, cost)
         except Contradiction as why:
-            hint = "Widen cost_lower and cost_upper." if "outside" in str(why) else (
-                "Give a confidence: then costs may be random, and their mean is learned."
-            )  # fmt: skip
+            hint = (
+                "Widen cost_lower and cost_upper."
+                if "outside" in str(why)
+                else ("Give a confidence: then costs may be random, and their mean is learned.")
+            )
             raise InputError(f"'{label}' in {self._show(state)}: {why}.", Where("cost"), hint) from None
         self.paid, self.taken = cost, option
         return shown, reward, ended, bool(truncated), {**info, "cost": cost}
@@ -127,9 +137,10 @@ class Tracker(_Wrapper):  # type: ignore[misc]
         told = ",".join(f"{name}={value}" for name, value in given.items())
         if found:
             raise InputError(
-                f"{told} may be {self._show(found[0])} or {self._show(found[1])}.", Where("state_of"),
+                f"{told} may be {self._show(found[0])} or {self._show(found[1])}.",
+                Where("state_of"),
                 "Give more variables.",
-            )  # fmt: skip
+            )
         raise InputError(f"{told} is {otherwise}.", Where("state_of"), "Try task.check_abstraction(env).")
 
     def _show(self, state: int) -> str:
@@ -158,9 +169,14 @@ class Deployed:
     """What was learned in an environment."""
 
     def __init__(
-        self, tracker: Tracker, rng: random.Random, *, learner: Learner | None = None, explore: float = 0.3,
+        self,
+        tracker: Tracker,
+        rng: random.Random,
+        *,
+        learner: Learner | None = None,
+        explore: float = 0.3,
         budget: Budget = UNLIMITED,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.tracker, self.book, self.world = tracker, tracker.book, tracker.world
         self.rng, self.learner, self.share, self.budget = rng, learner, explore, budget
         self.quality = self.book.lower.copy()
@@ -188,10 +204,14 @@ class Deployed:
     def explore(self, permitted: Mask, episodes: int, longest: int) -> None:
         """Learn inside the permitted options: by the learner, in the shielded environment, or by tabular Q-learning."""
         if self.learner is not None:
-            self.learner(ShieldedEnv(
-                self.tracker, self._shield(permitted), state_of=lambda shown: {NUMBER: self.tracker.number},
-                labels=self.tracker.labels,
-            ))  # fmt: skip
+            self.learner(
+                ShieldedEnv(
+                    self.tracker,
+                    self._shield(permitted),
+                    state_of=lambda shown: {NUMBER: self.tracker.number},
+                    labels=self.tracker.labels,
+                )
+            )
             return
         open_ = [[o for o in mine.values() if permitted[o]] for mine in self.tracker.options]
 
@@ -275,9 +295,10 @@ def open_book(
     wrong = np.flatnonzero(~((low >= 0) & (low <= high) & np.isfinite(high)))
     if len(wrong):
         raise InputError(
-            f"the costs are said to lie between {low[wrong[0]]:g} and {high[wrong[0]]:g}.", Where("--cost-lower"),
+            f"the costs are said to lie between {low[wrong[0]]:g} and {high[wrong[0]]:g}.",
+            Where("--cost-lower"),
             "Give 0 <= lower <= upper.",
-        )  # fmt: skip
+        )
     return CostBook(world.mdp, low, high, confidence)
 
 

@@ -59,9 +59,15 @@ class Simulated:
     confidence: float | None = None
 
     def __init__(
-        self, world: World, lower: float, upper: float, rng: random.Random, *, explore: float = 0.3,
+        self,
+        world: World,
+        lower: float,
+        upper: float,
+        rng: random.Random,
+        *,
+        explore: float = 0.3,
         budget: Budget = UNLIMITED,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.world, self.lower, self.upper, self.rng, self.budget = world, lower, upper, rng, budget
         self.share = explore
         self.quality = np.full(world.options, lower)
@@ -86,10 +92,22 @@ class Simulated:
         """Learn by Q-learning (section 4.2 of the paper) inside the permitted options, in the kernel."""
         mdp, world = self.world.mdp, self.world
         _core.q_learn(
-            mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
-            permitted.astype(np.uint8), mdp.initial.astype(np.uint32), self._cost, self.quality, self._seen,
-            episodes, longest, self.share, self.rng.getrandbits(63), self.budget.left(),
-        )  # fmt: skip
+            mdp.branch_start,
+            mdp.target,
+            mdp.probability,
+            world.option_start,
+            world.option_choice,
+            permitted.astype(np.uint8),
+            mdp.initial.astype(np.uint32),
+            self._cost,
+            self.quality,
+            self._seen,
+            episodes,
+            longest,
+            self.share,
+            self.rng.getrandbits(63),
+            self.budget.left(),
+        )
 
     def follow(self, shares: Float64s, episodes: int, longest: int) -> None:
         """Run the scheduler that takes choices with these shares and note which were taken."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
-from polvet.files import read_json, write_whole
+from polvet.files import Json, read_json, write_whole
 from polvet.numbers import LONG_DIGITS, exact
 
 AGAIN = "Write the shield with polvet permit -o."
@@ -139,7 +139,7 @@ class Shield:
         write_whole(path, json.dumps(self.document, ensure_ascii=False) + "\n")
 
 
-def to_document(task: Task, world: World, result: Permitted, bound: Fraction) -> dict[str, Any]:
+def to_document(task: Task, world: World, result: Permitted, bound: Fraction) -> Json:
     """Return the shield as it is written: reachable states, allowed labels, exact risks; it is its own certificate."""
     from polvet.records.state_json import state_to_json
 
@@ -155,7 +155,7 @@ def to_document(task: Task, world: World, result: Permitted, bound: Fraction) ->
     return _document(task, rows, result, bound)
 
 
-def to_mixed_document(task: Task, world: World, shield: Randomised, bound: Fraction) -> dict[str, Any]:
+def to_mixed_document(task: Task, world: World, shield: Randomised, bound: Fraction) -> Json:
     """Return a shield with distributions: beside `allowed` a state may have `mixed`, weights of labels."""
     from polvet.records.state_json import state_to_json
 
@@ -165,14 +165,14 @@ def to_mixed_document(task: Task, world: World, shield: Randomised, bound: Fract
     for state, value in shield.values.items():
         mine = [o for o in range(starts[state], starts[state + 1]) if shield.permitted[o]]
         named = state_to_json(task, world.states[state])
-        row: dict[str, Any] = {"state": named, "allowed": [world.label_of(o) for o in mine], "value": str(value)}
+        row: Json = {"state": named, "allowed": [world.label_of(o) for o in mine], "value": str(value)}
         if mixtures := shield.mixed.get(state, ()):
             row["mixed"] = [{str(world.label_of(o)): str(w) for o, w in one.items()} for one in mixtures]
         rows.append(row)
     return _document(task, rows, replace(shield.pure, exact=shield.exact), bound)
 
 
-def to_ruled_document(task: Task, world: World, found: Ruled) -> dict[str, Any]:
+def to_ruled_document(task: Task, world: World, found: Ruled) -> Json:
     """Return a shield by a rule: every state of the world, with its least risk and the risk of every applicable label."""
     rule = found.rule
     worst = max(found.result.values[int(s)] for s in world.mdp.initial)
@@ -186,12 +186,18 @@ def to_ruled_document(task: Task, world: World, found: Ruled) -> dict[str, Any]:
     return {**document, "kind": "action-risk", "rule": {rule.kind: str(rule.threshold)}, **within}
 
 
-def _document(task: Task, rows: list[dict[str, Any]], result: Permitted, bound: Fraction) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "format": FORMAT, "kind": "permissive", "model_sha256": task.sha256, "task_sha256": task.sha256,
-        "bound": str(bound), "values": "exact" if result.exact else "upper-bounds",
-        "maximal": result.maximal, "labels": list(task.network.labels), "states": rows,
-    }  # fmt: skip
+def _document(task: Task, rows: list[Json], result: Permitted, bound: Fraction) -> Json:
+    document: Json = {
+        "format": FORMAT,
+        "kind": "permissive",
+        "model_sha256": task.sha256,
+        "task_sha256": task.sha256,
+        "bound": str(bound),
+        "values": "exact" if result.exact else "upper-bounds",
+        "maximal": result.maximal,
+        "labels": list(task.network.labels),
+        "states": rows,
+    }
     if options := task.options.to_json():
         document["options"] = options
     return document

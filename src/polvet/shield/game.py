@@ -18,8 +18,9 @@ import polvet._core as _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.mdp import Reach
 from polvet.mdp.exact import exact_values
+from polvet.mdp.scheduler import take_choices
 from polvet.mdp.sparse import Float64s, SparseMdp, Uint32s
-from polvet.shield.world import World, take_choices
+from polvet.shield.world import World
 
 NONE = 0xFFFFFFFF
 GUESSING = 1e-5

@@ -101,9 +101,10 @@ class Guard:
         """
         if self.shield.has_budget:
             raise InputError(
-                "a shield with a budget remembers what a run has spent.", Where("shield"),
+                "a shield with a budget remembers what a run has spent.",
+                Where("shield"),
                 "Wrap each environment by itself, not the vector of them.",
-            )  # fmt: skip
+            )
         if self._table is None:
             self.number(self._columns.rows())
         assert self._table is not None
@@ -122,9 +123,10 @@ class Guard:
         given = np.asarray(states)
         if given.ndim != 2 or given.shape[1] != len(self.shield.variables):
             raise InputError(
-                f"the states have the shape {given.shape}.", Where("state_of"),
+                f"the states have the shape {given.shape}.",
+                Where("state_of"),
                 f"Give one row per environment: {', '.join(self.shield.variables)}.",
-            )  # fmt: skip
+            )
         return self._columns.bits(given)
 
     def report(self) -> ShieldReport:
@@ -170,8 +172,9 @@ class Guard:
                 shown = self.shield.show(key)
                 raise InputError(
                     f"no action is open in {shown}: it allows {', '.join(map(str, allowed))}.",
-                    Where("labels"), "Give these labels actions of the environment.",
-                )  # fmt: skip
+                    Where("labels"),
+                    "Give these labels actions of the environment.",
+                )
             masks[place, named] = True
             safest = self.shield.safest(key)
             instead[place] = number.get(safest, named[0]) if safest is not None else named[0]

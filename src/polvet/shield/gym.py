@@ -20,6 +20,7 @@ from polvet.model.semantics import State
 from polvet.model.task import Task, state_to_names
 from polvet.policy.inputs import Input, InputFunction, kind_over
 from polvet.shield.lanes import EVENTS, FAIL, GOAL, LIMIT, RUNNING, Lanes, Step
+from polvet.worlds.clonable import Info
 
 gymnasium: Any = import_module("gymnasium") if find_spec("gymnasium") else None
 
@@ -66,9 +67,7 @@ class ModelEnv(_Env):  # type: ignore[misc]
         """Return the state by the names of its variables."""
         return state_to_names(self.task.network, self.state)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
         """Return the first observation of a new run from a start state drawn uniformly."""
         super().reset(seed=seed)
         if seed is None and not self._seeded:
@@ -82,7 +81,7 @@ class ModelEnv(_Env):  # type: ignore[misc]
         mask = self._shown.masks[0]
         return mask if len(mask) else np.ones(1, dtype=np.bool_)
 
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
         """Return what follows; a label that is not applicable ends the run (`stuck`)."""
         shown = self._shown = self.lanes.step([int(action)])
         end = int(shown.end[0])

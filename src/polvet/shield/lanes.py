@@ -119,9 +119,12 @@ class Lanes:
     def _empty(self) -> Step:
         shape = (self.count, len(self.inputs))
         return Step(
-            np.zeros(shape, dtype=np.float32), np.zeros((self.count, self.labels), dtype=np.bool_), np.zeros(self.count),
-            np.full(self.count, RUNNING, dtype=np.uint8), np.zeros(shape, dtype=np.float32),
-        )  # fmt: skip
+            np.zeros(shape, dtype=np.float32),
+            np.zeros((self.count, self.labels), dtype=np.bool_),
+            np.zeros(self.count),
+            np.full(self.count, RUNNING, dtype=np.uint8),
+            np.zeros(shape, dtype=np.float32),
+        )
 
     def _explain(self) -> None:
         (state,) = self.compiled.unpack(self._lanes.faulty)

@@ -174,9 +174,15 @@ def learn(
                 best_random = mixed
         if not how.randomised and inside is None and not _agree(lower, upper_deterministic, how.gap):
             searched = find_deterministic(
-                world, hoped, bound, careful, gap=how.gap / 2, nodes=nodes, budget=budget.share(SEARCH_SHARE),
+                world,
+                hoped,
+                bound,
+                careful,
+                gap=how.gap / 2,
+                nodes=nodes,
+                budget=budget.share(SEARCH_SHARE),
                 known=[one for one in (best_mask, hopeful) if one is not None],
-            )  # fmt: skip
+            )
             lower, hopeful = max(lower, searched.lower), searched.scheduler
         upper = min(upper, upper_deterministic, math.inf if best_random is None else best_random.cost)
         rounds.append(
@@ -260,15 +266,17 @@ def promised(world: World, cost_lower: Promise, cost_upper: Promise | None) -> t
     most = float(costs.max(initial=0.0)) if cost_upper is None else cost_upper
     if not 0 <= cost_lower <= most < math.inf:
         raise InputError(
-            f"the costs are said to lie between {cost_lower:g} and {most:g}.", Where("--cost-lower"),
+            f"the costs are said to lie between {cost_lower:g} and {most:g}.",
+            Where("--cost-lower"),
             "Give 0 <= lower <= upper.",
-        )  # fmt: skip
+        )
     outside = np.flatnonzero((costs < cost_lower) | (costs > most))
     if len(outside):
         raise InputError(
-            f"a cost is {costs[outside[0]]:g}, outside [{cost_lower:g}, {most:g}].", Where("--cost-lower"),
+            f"a cost is {costs[outside[0]]:g}, outside [{cost_lower:g}, {most:g}].",
+            Where("--cost-lower"),
             "Widen --cost-lower and --cost-upper.",
-        )  # fmt: skip
+        )
     return cost_lower, most
 
 
@@ -296,9 +304,14 @@ def _next_permissive(
         priority = noise + np.where(known, 1.0, 0.0)
         chosen = seeds if attempt == 0 else seeds[attempt % len(seeds) :] if seeds else seeds
         found = permit(
-            world, bound, attempts=attempts, rng=rng, seeds=chosen or None, priority=priority,
+            world,
+            bound,
+            attempts=attempts,
+            rng=rng,
+            seeds=chosen or None,
+            priority=priority,
             budget=budget.share(PERMIT_SHARE),
-        )  # fmt: skip
+        )
         if isinstance(found, Impossible) or not _is_old(found.permitted, deployed):
             return found
     assert found is not None

@@ -68,8 +68,12 @@ def permit_by_milp(world: World, bound: Fraction, budget: Budget = UNLIMITED) ->
                 rows.append((0.0, {r + t: 1.0, o: -1.0}))  # what is allowed reaches its outcomes
     # Flow: a state counts as reached only where a flow from the start states arrives over allowed options and leaves
     # a little behind; so a loop that nothing leads to supports nothing.
-    edges = [(o, s, t) for s in range(states) for o in range(starts[s], starts[s + 1])
-             for t in sorted({target[b] for b in range(branches[choices[o]], branches[choices[o + 1]])})]  # fmt: skip
+    edges = [
+        (o, s, t)
+        for s in range(states)
+        for o in range(starts[s], starts[s + 1])
+        for t in sorted({target[b] for b in range(branches[choices[o]], branches[choices[o + 1]])})
+    ]
     flow = columns
     columns += len(edges)
     cost = np.concatenate([cost, np.zeros(len(edges))])
@@ -83,9 +87,13 @@ def permit_by_milp(world: World, bound: Fraction, budget: Budget = UNLIMITED) ->
     first = set(mdp.initial.tolist())
     rows += [(0.0, balance[s]) for s in range(states) if s not in first]
     answer = solve_milp(
-        cost, upper, np.arange(columns) < options, [least for least, _ in rows],
-        [(np.array(list(row)), np.array(list(row.values()))) for _, row in rows], budget=budget,
-    )  # fmt: skip
+        cost,
+        upper,
+        np.arange(columns) < options,
+        [least for least, _ in rows],
+        [(np.array(list(row)), np.array(list(row.values()))) for _, row in rows],
+        budget=budget,
+    )
     if answer.values is None:
         return MilpAnswer(None, 0, math.inf, answer.status)
     kept = np.zeros(options, dtype=bool)

@@ -152,10 +152,21 @@ def _permitted(
     starts = sub.mdp.initial
     options = int(np.diff(world.option_start)[sub.states].sum())
     return Permitted(
-        kept, sub, proved.values, proved.exact, proved.lower, proved.upper, len(sub.options), options,
-        untested == 0, options - len(sub.options) if untested is None else untested,
-        bool(surely[starts].all()), bool(reachable[starts].all() and sub.goal.any()), attempts, seconds,
-    )  # fmt: skip
+        kept,
+        sub,
+        proved.values,
+        proved.exact,
+        proved.lower,
+        proved.upper,
+        len(sub.options),
+        options,
+        untested == 0,
+        options - len(sub.options) if untested is None else untested,
+        bool(surely[starts].all()),
+        bool(reachable[starts].all() and sub.goal.any()),
+        attempts,
+        seconds,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,10 +278,20 @@ class _Enlarger:
         near = float(bound)
         above = near if Fraction(near) >= bound else float(np.nextafter(near, 1.0))
         self.kernel = _core.Enlargement(
-            mdp.choice_start, mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
-            world.fail.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(risk.lowers), risk.option,
-            rank, above, max(50_000, 20 * mdp.branches),
-        )  # fmt: skip
+            mdp.choice_start,
+            mdp.branch_start,
+            mdp.target,
+            mdp.probability,
+            world.option_start,
+            world.option_choice,
+            world.fail.astype(np.uint8),
+            mdp.initial.astype(np.uint32),
+            np.ascontiguousarray(risk.lowers),
+            risk.option,
+            rank,
+            above,
+            max(50_000, 20 * mdp.branches),
+        )
         worth = worth_of_options(world, risk.lowers)
         self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
         self.comes_back = components < mdp.states

@@ -73,8 +73,9 @@ class RunToGoal:
         if not np.isfinite(later[fail]).all():
             raise InputError(
                 "from a fail state the goal is not surely reached: a run that fails costs infinitely much.",
-                Where("--to-goal"), "Leave it out: then a run that fails costs what it cost until then.",
-            )  # fmt: skip
+                Where("--to-goal"),
+                "Leave it out: then a run that fails costs what it cost until then.",
+            )
         worth = np.where(fail, later, 0.0)
         if not mdp.choices:
             return np.zeros(0)

@@ -21,10 +21,11 @@ from polvet.model.task import Task
 from polvet.shield.file import Shield
 from polvet.shield.gym import Rewards, gymnasium, require_gymnasium, spaces_of
 from polvet.shield.lanes import EVENTS, LIMIT, RUNNING, Step, make_lanes
+from polvet.worlds.clonable import Info
 
 NOTHING = {"fail": False, "goal": False}
 """The info of a lane of stable-baselines3 whose episode goes on."""
-ENDED: list[dict[str, Any]] = [
+ENDED: list[Info] = [
     {
         **{name: number == end for name, end in EVENTS.items()},
         "TimeLimit.truncated": number == LIMIT,
@@ -35,7 +36,7 @@ ENDED: list[dict[str, Any]] = [
 """The info of a lane of stable-baselines3 whose episode ended so."""
 
 
-class RunningInfo(dict[str, Any]):
+class RunningInfo(Info):
     """The info of a lane whose episode goes on, the same one step after step; it counts what is written into any of them."""
 
     writes = 0
@@ -87,7 +88,7 @@ class VectorEnv(_Base):  # type: ignore[misc]
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    ) -> tuple[NDArray[np.float32], Info]:
         """Begin a new episode in every lane; an integer seeds lane k with seed + k, as Gymnasium does."""
         if seed is None or isinstance(seed, int | np.integer):
             seeds = [None if seed is None else int(seed) + lane for lane in range(self.num_envs)]
@@ -101,7 +102,7 @@ class VectorEnv(_Base):  # type: ignore[misc]
 
     def step(
         self, actions: Any
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Info]:
         """Take an action in every lane; a lane whose episode had ended begins a new one instead."""
         if self._masks is None:
             raise InputError("the environments were not reset.", hint="Call reset() first.")
@@ -115,8 +116,8 @@ class VectorEnv(_Base):  # type: ignore[misc]
             raise InputError("the environments were not reset.", hint="Call reset() first.")
         return self._masks
 
-    def _infos(self, step: Step) -> dict[str, Any]:
-        found: dict[str, Any] = {name: step.end == end for name, end in EVENTS.items()}
+    def _infos(self, step: Step) -> Info:
+        found: Info = {name: step.end == end for name, end in EVENTS.items()}
         found |= {"cost": step.cost, "action_mask": step.masks}
         everywhere = np.ones(self.num_envs, dtype=np.bool_)
         return found | {f"_{name}": everywhere for name in found}  # Gymnasium's convention: which lanes have the entry
@@ -144,7 +145,7 @@ def sb3_vec_env(
             self.rewards, self._asked = Rewards(**rewards), None
             self._masks = np.ones((n, self.lanes.labels), dtype=np.bool_)
             self._seeds: list[int | None] = [None] * n
-            self._running: list[dict[str, Any]] = []
+            self._running: list[Info] = []
             self._writes = -1
             super().__init__(n, *spaces_of(self.lanes))
 
@@ -167,7 +168,7 @@ def sb3_vec_env(
                 info["terminal_observation"] = last
             return step.rows, self.rewards.of(step).astype(np.float32), done, infos
 
-        def _running_infos(self) -> list[dict[str, Any]]:
+        def _running_infos(self) -> list[Info]:
             """Return each lane's dictionary for as long as it runs: the same one again, unless somebody wrote into one."""
             if self._writes != RunningInfo.writes:
                 self._running = [RunningInfo(NOTHING) for _ in range(n)]

@@ -20,7 +20,8 @@ from polvet.errors import InputError, Where, did_you_mean
 from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.kernel.lower import Reward
 from polvet.kernel.starts.starts import no_start
-from polvet.mdp.build import build_exactly
+from polvet.mdp.build import build_exactly, matrix_of
+from polvet.mdp.scheduler import take_choices
 from polvet.mdp.sparse import Mask, SparseMdp, Uint64s
 from polvet.model.automata import ModelType
 from polvet.model.expressions import Name
@@ -100,20 +101,19 @@ def build_world(
         if len(space) == 0:
             raise no_start(task, Where("--start"))
         if exact is False or len(space) > EXACT_STATES:
-            choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
-            mdp = SparseMdp(
-                choice_start, branch_start, target, probability, space.initial,
-                rewards=dict(zip(rewards, earned, strict=True)),
-            )  # fmt: skip
+            mdp, labels = matrix_of(space, rewards)
             fail, goal = (space.mask(i).astype(bool) for i in range(2))
             states = compiled.unpack(space.states(0, len(space)))
             return replace(
                 _regroup(mdp, fail, goal & ~fail, _chosen(network, labels)), states=states, labels=network.labels
             )
     built = build_exactly(
-        network, conditions=conditions, rewards=rewards, stop_at=(0, 1),
+        network,
+        conditions=conditions,
+        rewards=rewards,
+        stop_at=(0, 1),
         budget=budget,
-    )  # fmt: skip
+    )
     if built.limit is not None:
         raise built.limit
     if not built.mdp.states:
@@ -187,25 +187,6 @@ def _regroup(mdp: SparseMdp, fail: Mask, goal: Mask, labels: NDArray[np.int32] |
     )
 
 
-def take_choices(mdp: SparseMdp, picked: NDArray[np.int64], choice_start: Uint64s) -> SparseMdp:
-    """Return the MDP of the same states with only the picked choices, in that order."""
-    first = mdp.branch_start[picked].astype(np.int64)
-    lengths = mdp.branch_start[picked + 1].astype(np.int64) - first
-    branch_start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
-    branches = np.repeat(first - branch_start[:-1].astype(np.int64), lengths) + np.arange(int(branch_start[-1]))
-    return SparseMdp(
-        choice_start=choice_start,
-        branch_start=branch_start,
-        target=mdp.target[branches],
-        probability=mdp.probability[branches],
-        initial=mdp.initial,
-        probability_index=None if mdp.probability_index is None else mdp.probability_index[branches],
-        fractions=mdp.fractions,
-        rewards={name: values[picked] for name, values in mdp.rewards.items()},
-        exact_rewards={name: [values[c] for c in picked.tolist()] for name, values in mdp.exact_rewards.items()},
-    )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SubMdp:
     """The MDP that a permissive scheduler induces (Definition 8), on its reachable states, numbered anew."""
@@ -223,9 +204,14 @@ def induce_permitted(world: World, permitted: Mask) -> SubMdp:
     mdp = world.mdp
     marks = np.zeros(mdp.states, dtype=np.uint8)
     _core.reach_permitted(
-        mdp.branch_start, mdp.target, world.option_start, world.option_choice, permitted.astype(np.uint8),
-        mdp.initial.astype(np.uint32), marks,
-    )  # fmt: skip
+        mdp.branch_start,
+        mdp.target,
+        world.option_start,
+        world.option_choice,
+        permitted.astype(np.uint8),
+        mdp.initial.astype(np.uint32),
+        marks,
+    )
     reached = marks.astype(bool)
     owners = world.owners()
     keep = permitted & reached[owners] if world.options else permitted

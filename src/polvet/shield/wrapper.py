@@ -21,6 +21,7 @@ from polvet.shield.file import Shield
 from polvet.shield.guard import NO_STATE, Guard, Ruling, ShieldReport, labels_of
 from polvet.shield.gym import ModelEnv, gymnasium, require_gymnasium
 from polvet.shield.risk_budget import RiskBudget
+from polvet.worlds.clonable import Info
 
 _Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
 _Recorded: Any = type("_Recorded", (), {}) if gymnasium is None else gymnasium.utils.RecordConstructorArgs
@@ -69,7 +70,7 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         """Return how many steps were taken, actions replaced, and states met that the shield does not know."""
         return self._guard.report()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
         """Return the first observation; the shield begins anew with it."""
         self._observation, info = self.env.reset(seed=seed, options=options)
         self._over = False
@@ -82,7 +83,7 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
             raise NOT_RESET
         return np.ones(len(self.labels), dtype=np.bool_) if self._over else self._ruling.mask.copy()
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
         """Return what follows the action, or the allowed one that replaces it; an unknown state may end the episode."""
         if self._ruling is None:
             raise NOT_RESET
@@ -195,8 +196,10 @@ def shield_vec_env(
                 if dones is not None and not dones[lane]:
                     dones[lane] = True
                     infos[lane] |= {
-                        "unknown": True, "TimeLimit.truncated": True, "terminal_observation": observations[lane].copy(),
-                    }  # fmt: skip
+                        "unknown": True,
+                        "TimeLimit.truncated": True,
+                        "terminal_observation": observations[lane].copy(),
+                    }
                 ((observations[lane], _),) = self.venv.env_method("reset", indices=[lane])
             if len(self._rule(observations)):
                 raise InputError(

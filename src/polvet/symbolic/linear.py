@@ -30,6 +30,7 @@ from polvet.model.expressions import (
     Unary,
     children,
     names,
+    operands_of,
 )
 from polvet.model.folding import value_of
 from polvet.model.infix import dump_expression
@@ -154,7 +155,7 @@ class Reader:
             case Binary("⇒", left, right):
                 return self._region(Binary("∨", Unary("¬", left), right), cell, negated, env)
             case Binary(("∧" | "∨") as operator, left, right):
-                parts = _flat(operator, condition)
+                parts = list(operands_of(condition, operator))
                 if (operator == "∧") != negated:
                     return self._all(parts, cell, negated, env)
                 holed = self._without(parts, cell, negated, env)
@@ -526,17 +527,6 @@ def _excludes(part: Expression, negated: bool) -> bool:
             return negated
         case _:
             return False
-
-
-def _flat(operator: str, expression: Expression) -> list[Expression]:
-    operands, pending = [], [expression]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Binary) and part.operator == operator:
-            pending += (part.right, part.left)
-        else:
-            operands.append(part)
-    return operands
 
 
 def _capped(cells: Iterable[Cell], what: Expression) -> Region:

@@ -106,10 +106,13 @@ def _exponents(graph: Multigraph, edges: list[int], budget: Budget) -> _Exponent
         for edge in idle:
             outcome.transitions[edge] = level
         gone = set(idle)
-        layers.append([
-            inside for part in layers[level - 1]
-            for _, inside in components_of(graph, [edge for edge in part if edge not in gone])
-        ])  # fmt: skip
+        layers.append(
+            [
+                inside
+                for part in layers[level - 1]
+                for _, inside in components_of(graph, [edge for edge in part if edge not in gone])
+            ]
+        )
         for edge in alive:  # what lies between the components of the next layer is also taken at most n^level times
             if edge not in gone and not any(edge in part for part in layers[level]):
                 outcome.transitions[edge] = level

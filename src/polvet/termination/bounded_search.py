@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.lasso import check_replay
+from polvet.files import Json
 from polvet.policy.finite_memory import Edge, Effect, FiniteMemoryPolicy, Variable, portable
 from polvet.termination.lasso import name_step
 
@@ -38,7 +38,7 @@ class _Step:
     target: Configuration
 
 
-def find_bounded_lasso(fmp: FiniteMemoryPolicy, budget: Budget = UNLIMITED) -> dict[str, Any] | None:
+def find_bounded_lasso(fmp: FiniteMemoryPolicy, budget: Budget = UNLIMITED) -> Json | None:
     """Return a lasso inside the boxes, or None if there is none, or too many configurations to look at."""
     before: tuple[range, ...] | None = None
     for margin in MARGINS:
@@ -72,7 +72,7 @@ class _Search:
             self._leaving.setdefault(edge.source, []).append(edge)
         self._visited: set[Configuration] = set()
 
-    def run(self) -> dict[str, Any] | None:
+    def run(self) -> Json | None:
         """Return the first lasso that replays."""
         for state in dict.fromkeys(self._fmp.initial):
             for values in product(*self._box):
@@ -82,7 +82,7 @@ class _Search:
                     return outcome
         return None
 
-    def _from(self, start: Configuration) -> dict[str, Any] | None:
+    def _from(self, start: Configuration) -> Json | None:
         path, done = [start], list[_Step]()
         place = {start: 0}
         self._visited.add(start)
@@ -108,7 +108,7 @@ class _Search:
 
     def _closed(
         self, path: list[Configuration], place: dict[Configuration, int], done: list[_Step], step: _Step
-    ) -> dict[str, Any] | None:
+    ) -> Json | None:
         """Return the lasso that the step closes, if it closes one that replays."""
         state, values = step.target
         back = place.get(step.target)
@@ -116,9 +116,10 @@ class _Search:
             candidates = [back]
         else:
             candidates = [
-                index for index in range(len(path) - 1, max(-1, len(path) - LOOK_BACK - 1), -1)
+                index
+                for index in range(len(path) - 1, max(-1, len(path) - LOOK_BACK - 1), -1)
                 if path[index][0] == state and self._may_repeat(path[index][1], values)
-            ]  # fmt: skip
+            ]
         for index in candidates:
             if self._replays <= 0 and back is None:
                 return None

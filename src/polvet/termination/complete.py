@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from polvet._core import strong_components
 from polvet.budget import UNLIMITED, Budget
+from polvet.files import Json
 from polvet.policy.finite_memory import Multigraph, portable
 from polvet.termination.balance import Balanced, Ranked, Sustained, balance
 from polvet.termination.cuts import Cuts
@@ -32,7 +32,7 @@ from polvet.termination.walks import SAFE, Component, Matrix, RootedWalks, Row, 
 class Ranking:
     """The forest of a `lex-rank` certificate."""
 
-    components: list[dict[str, Any]]
+    components: list[Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Effort:
 @dataclass(slots=True)
 class _Part:
     edges: list[int]
-    into: list[dict[str, Any]]
+    into: list[Json]
     level: int = field(default=1)
 
 
@@ -77,7 +77,7 @@ def find_ranking(
     """
     effort = effort or Effort()
     rows, table = rows_of(graph), Table(graph)
-    top: list[dict[str, Any]] = []
+    top: list[Json] = []
     agenda = [_Part(list(range(len(graph.edges)) if edges is None else edges), top)]
     while agenda:
         part = agenda.pop()
@@ -181,14 +181,14 @@ def _find_walks(cuts: Cuts, budget: Budget) -> Cycle:
 
 def ranking_entry(
     component: Component, columns: Sequence[int], outcome: Ranked, removable: Sequence[bool] | None = None
-) -> tuple[dict[str, Any], list[int]]:
+) -> tuple[Json, list[int]]:
     """Return the component's entry in the certificate and the edges (of the graph) that are left."""
     graph = component.graph
     by_variable: dict[int, int] = {}
     for column, weight in zip(columns, outcome.weights, strict=False):
         row: Row = component.rows[column]
         by_variable[row.variable] = by_variable.get(row.variable, 0) + row.sign * weight
-    entry: dict[str, Any] = {
+    entry: Json = {
         "states": [graph.names[node] for node in component.nodes],
         "lambda": {
             variable.name: portable(by_variable.get(index, 0)) for index, variable in enumerate(graph.fmp.variables)

@@ -11,6 +11,7 @@ from polvet.check.lasso import check_replay
 from polvet.check.lex_rank import check_ranking
 from polvet.choices import AUTO
 from polvet.errors import LimitReached
+from polvet.files import Figures, Json
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Variable, dump_fmp, normalise
 from polvet.policy.finite_memory.fmp import Atom
 from polvet.termination.complete import Cycle, Effort, find_ranking
@@ -54,7 +55,7 @@ def is_terminating(fmp: FiniteMemoryPolicy) -> bool:
     return not isinstance(find_ranking(normalise(fmp)), Cycle)
 
 
-def size_of(graph: Multigraph) -> dict[str, Any]:
+def size_of(graph: Multigraph) -> Figures:
     """Return the figures that every test tells."""
     return {"control_states": len(graph.nodes), "edges": len(graph.edges), "variables": len(graph.fmp.variables)}
 
@@ -64,7 +65,7 @@ def _decide(graph: Multigraph, request: Request, *, guards: bool) -> Termination
     fmp, budget = graph.fmp, request.budget
     effort = Effort()
     outcome = find_ranking(graph, budget=budget, effort=effort)
-    figures: dict[str, Any] = {
+    figures: Figures = {
         **size_of(graph),
         "components": effort.components,
         "levels": effort.levels,
@@ -95,7 +96,7 @@ def _decide(graph: Multigraph, request: Request, *, guards: bool) -> Termination
 
 
 def checked_terminating(
-    graph: Multigraph, certificate: dict[str, Any], method: str, figures: Mapping[str, Any], budget: Budget
+    graph: Multigraph, certificate: Json, method: str, figures: Mapping[str, Any], budget: Budget
 ) -> Terminating:
     """Return the verdict after the independent checker has accepted its certificate."""
     problem = check_ranking(graph.fmp, certificate, budget)
@@ -104,7 +105,7 @@ def checked_terminating(
     return Terminating(_with_copy(graph.fmp, certificate), method, figures)
 
 
-def _with_copy(fmp: FiniteMemoryPolicy, certificate: dict[str, Any]) -> dict[str, Any]:
+def _with_copy(fmp: FiniteMemoryPolicy, certificate: Json) -> Json:
     """Return the certificate with a copy of the policy, so that it can be checked without the file."""
     return {**certificate, "fmp": dump_fmp(fmp)}
 

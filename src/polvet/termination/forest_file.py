@@ -47,11 +47,14 @@ def read_forest(path: str | Path) -> GivenForest:
     rounds = _list(document.get("rounds"), where.at("rounds"))
     return GivenForest(
         tuple(
-            tuple(_tree(tree, where.at("rounds").at(k).at(i)) for i, tree in enumerate(_list(trees, where.at("rounds").at(k))))
+            tuple(
+                _tree(tree, where.at("rounds").at(k).at(i))
+                for i, tree in enumerate(_list(trees, where.at("rounds").at(k)))
+            )
             for k, trees in enumerate(rounds)
         ),
         where,
-    )  # fmt: skip
+    )
 
 
 def _list(item: Any, where: Where) -> list[Any]:
@@ -93,8 +96,10 @@ def choosers(forest: GivenForest, graph: Multigraph) -> list[Chooser]:
             if not named:
                 shown = " ".join(graph.names[vertex] for vertex in vertices[:8])
                 raise InputError(
-                    f"names no elimination point of the component {shown}.", forest.where.at("rounds").at(index), "Add one."
-                )  # fmt: skip
+                    f"names no elimination point of the component {shown}.",
+                    forest.where.at("rounds").at(index),
+                    "Add one.",
+                )
             return min(named, key=order.__getitem__)
 
         outcome.append(choose)
@@ -105,9 +110,10 @@ def check_forest(forest: GivenForest, graph: Multigraph, rounds: Sequence[Sequen
     """Raise an InputError where a round that is given is no elimination forest of what was left of the plan."""
     if len(forest.rounds) > len(rounds):
         raise InputError(
-            f"{len(forest.rounds)} rounds are given, but nothing is left after {len(rounds)}.", forest.where.at("rounds"),
+            f"{len(forest.rounds)} rounds are given, but nothing is left after {len(rounds)}.",
+            forest.where.at("rounds"),
             "Remove those behind.",
-        )  # fmt: skip
+        )
     for index, trees in enumerate(forest.rounds):
         agenda = [(trees, tuple(rounds[index]), forest.where.at("rounds").at(index))]
         while agenda:
@@ -116,6 +122,8 @@ def check_forest(forest: GivenForest, graph: Multigraph, rounds: Sequence[Sequen
             if sorted(tree.point for tree in given) != sorted(points):
                 expected = "; ".join(" ".join(graph.names[v] for v in tree.vertices[:8]) for tree in true) or "none"
                 raise InputError(
-                    "the trees are not one for each component that is left.", where, f"The components here are: {expected}."
-                )  # fmt: skip
+                    "the trees are not one for each component that is left.",
+                    where,
+                    f"The components here are: {expected}.",
+                )
             agenda += [(tree.children, points[tree.point].children, tree.where.at("children")) for tree in given]

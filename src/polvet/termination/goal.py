@@ -16,6 +16,7 @@ from typing import Any
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.goal import check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
 from polvet.errors import Limit, LimitReached
+from polvet.files import Json
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, dump_fmp, normalise, portable
 from polvet.policy.finite_memory.goal import Region
 from polvet.policy.finite_memory.relations import Relation, Relations
@@ -43,7 +44,7 @@ class Reaching:
 class Missed:
     """An executed run that stops outside the goal, as a `goal-missed` certificate."""
 
-    certificate: dict[str, Any]
+    certificate: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +167,7 @@ def _paths_to(graph: Multigraph, state: str) -> Iterator[tuple[int, list[int]]]:
         layer = following
 
 
-def _run_along(
-    graph: Multigraph, goal: Region, path: tuple[int, list[int]], state: str, budget: Budget
-) -> dict[str, Any] | None:
+def _run_along(graph: Multigraph, goal: Region, path: tuple[int, list[int]], state: str, budget: Budget) -> Json | None:
     """Return a run along the path that stops outside the goal, as Z3 proposes it."""
     start, edges = path
     fmp = graph.fmp
@@ -176,7 +175,7 @@ def _run_along(
 
     first = {variable.name: integer(variable.name) for variable in fmp.variables}
     values: dict[str, Any] = dict(first)
-    amounts: list[dict[str, Any]] = []
+    amounts: list[Json] = []
 
     def keep_bounds() -> None:
         for variable in fmp.variables:

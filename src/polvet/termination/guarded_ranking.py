@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.files import Json
 from polvet.policy.finite_memory import Multigraph, Primitive
 from polvet.termination.balance import Balanced, Ranked, balance
 from polvet.termination.complete import Ranking, components_of, finite_rows, ranking_entry
@@ -39,17 +39,19 @@ class Stuck:
 @dataclass(slots=True)
 class _Part:
     edges: list[int]
-    into: list[dict[str, Any]] = field(default_factory=list)
+    into: list[Json] = field(default_factory=list)
 
 
 def find_guarded_ranking(graph: Multigraph, *, budget: Budget = UNLIMITED) -> Ranking | Stuck:
     """Return a ranking that proves termination under the guards, or the edges that none of this form lowers."""
     rows = [
-        Row(index, sign) for index in range(len(graph.fmp.variables)) for sign in (1, -1)
+        Row(index, sign)
+        for index in range(len(graph.fmp.variables))
+        for sign in (1, -1)
         if any(is_bounded(edge, Row(index, sign)) for edge in graph.edges)
-    ]  # fmt: skip
+    ]
     table = Table(graph)
-    top: list[dict[str, Any]] = []
+    top: list[Json] = []
     agenda = [_Part(list(range(len(graph.edges))), top)]
     while agenda:
         part = agenda.pop()

@@ -23,6 +23,7 @@ from typing import Any
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.lasso import check_replay
 from polvet.errors import LimitReached
+from polvet.files import Json
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Variable, Window, normalise, portable
 from polvet.policy.finite_memory.relations import Interval
 from polvet.termination.bounded_search import find_bounded_lasso
@@ -71,7 +72,7 @@ def _window(variable: Variable, constants: Sequence[int]) -> Window | None:
 
 def prove_with_guards(
     fmp: FiniteMemoryPolicy, *, budget: Budget = UNLIMITED, seed: int = 0
-) -> tuple[dict[str, Any] | None, list[str], LimitReached | None]:
+) -> tuple[Json | None, list[str], LimitReached | None]:
     """Return a certificate, what was tried, and the limit that ended it; no certificate means unknown.
 
     Nothing bounds the time that these methods may take on a small policy: without a limit they get `MOST_SECONDS`.
@@ -84,7 +85,7 @@ def prove_with_guards(
         return None, tried, limit
 
 
-def _try_in_turn(fmp: FiniteMemoryPolicy, budget: Budget, seed: int, tried: list[str]) -> dict[str, Any] | None:
+def _try_in_turn(fmp: FiniteMemoryPolicy, budget: Budget, seed: int, tried: list[str]) -> Json | None:
     """Return a certificate, if a method finds one; `tried` grows with every method that is tried."""
     plain = find_guarded_ranking(normalise(fmp, budget=budget), budget=budget)
     tried.append("a ranking bounded by guards")
@@ -134,7 +135,7 @@ def _shrinking(windows: dict[str, Window]) -> list[dict[str, Window]]:
     return [{name: windows[name] for name in order[:count]} for count in range(len(order), 0, -1)]
 
 
-def _find_tracked_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | None:
+def _find_tracked_lasso(graph: Multigraph, budget: Budget) -> Json | None:
     """Return a lasso along tracked nodes that no variable leaves its outer class on."""
     firm = [index for index, edge in enumerate(graph.edges) if not _re_enters(graph, edge.source, edge.target)]
     names = [variable.name for variable in graph.fmp.variables]
@@ -162,7 +163,7 @@ def _find_tracked_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | N
     return None
 
 
-def _find_realised_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | None:
+def _find_realised_lasso(graph: Multigraph, budget: Budget) -> Json | None:
     """Return a lasso along a cycle that sustains without guards, with amounts that also meet the guards."""
     outcome = find_ranking(graph, budget=budget)
     if not isinstance(outcome, Cycle):
@@ -172,9 +173,7 @@ def _find_realised_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | 
     return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
 
 
-def _realised(
-    graph: Multigraph, prefix: Sequence[int], segments: Sequence[Segment], budget: Budget
-) -> dict[str, Any] | None:
+def _realised(graph: Multigraph, prefix: Sequence[int], segments: Sequence[Segment], budget: Budget) -> Json | None:
     if sum(len(walk) * repeat for walk, repeat in segments) > MAX_STEPS:
         return None
     return realise_walk(graph, prefix, [edge for walk, repeat in segments for edge in walk * repeat], budget)
@@ -196,7 +195,7 @@ def find_concrete_lasso(
     length: int = 80,
     replays: int = 400,
     budget: Budget = UNLIMITED,
-) -> dict[str, Any] | None:
+) -> Json | None:
     """Return a lasso met by following the policy from small valuations, if one of them replays for ever."""
     for state, start in _small_starts(fmp, rng, starts):
         budget.check()

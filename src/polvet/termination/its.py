@@ -12,6 +12,7 @@ from typing import Any
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.its_run import closed_region, find_flaw
 from polvet.errors import LimitReached
+from polvet.files import Json
 from polvet.policy.finite_memory import portable
 from polvet.policy.finite_memory.its import Transition, TransitionSystem, abstract_its
 from polvet.policy.finite_memory.linear import CONSTANT
@@ -46,7 +47,7 @@ def its_terminates(system: TransitionSystem, budget: Budget = UNLIMITED) -> Term
 
 def find_endless_run(
     system: TransitionSystem, budget: Budget = UNLIMITED, *, max_cycles: int = 60, longest: int = 12
-) -> dict[str, Any] | None:
+) -> Json | None:
     """Return an `its-run` certificate that the checker accepts, or None."""
     for count, (prefix, cycle) in enumerate(_candidates(system, longest)):
         budget.check()
@@ -78,10 +79,12 @@ def _candidates(system: TransitionSystem, longest: int) -> Iterator[tuple[list[T
             paths: list[list[Transition]] = [[step] for step in leaving.get(start, ())]
             for _ in range(length - 1):
                 paths = [
-                    [*path, step] for path in paths if path[-1].target != start
+                    [*path, step]
+                    for path in paths
+                    if path[-1].target != start
                     for step in leaving.get(path[-1].target, ())
                     if step.target == start or all(step.target != earlier.target for earlier in path)
-                ][:2000]  # fmt: skip
+                ][:2000]
             for path in paths:
                 if path[-1].target == start:
                     yield reached[start], path
@@ -93,7 +96,7 @@ def _propose(
     cycle: Sequence[Transition],
     region: Sequence[Mapping[str, int]] | None,
     budget: Budget,
-) -> dict[str, Any] | None:
+) -> Json | None:
     """Return a run along the transitions that Z3 finds: periodic, or into the region."""
     question = Question(budget, SECONDS)
     names: dict[str, Any] = {}
@@ -108,7 +111,7 @@ def _propose(
         return outcome
 
     values: dict[str, Any] = {name: integer(name) for name in system.variables}
-    trail: list[dict[str, Any]] = []
+    trail: list[Json] = []
     for number, step in enumerate([*prefix, *cycle]):
         if number == len(prefix):
             entry = dict(values)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from polvet.files import Json
 from polvet.policy.finite_memory import (
     Edge,
     Effect,
@@ -26,7 +27,7 @@ Segment = tuple[list[int], int]
 """Primitive edges of the graph that follow one another, and how often."""
 
 
-def lasso_certificate(graph: Multigraph, cycle: Cycle) -> dict[str, Any]:
+def lasso_certificate(graph: Multigraph, cycle: Cycle) -> Json:
     """Return the `lasso` certificate of the cycle; whether it replays is for the checker to say."""
     segments = join_walks(cycle)
     if len(segments) == 1:
@@ -107,7 +108,7 @@ def find_path(graph: Multigraph, goal: int, allowed: Iterable[int] | None = None
     return path[::-1]
 
 
-def write_lasso(graph: Multigraph, prefix: Sequence[int], segments: Sequence[Segment]) -> dict[str, Any]:
+def write_lasso(graph: Multigraph, prefix: Sequence[int], segments: Sequence[Segment]) -> Json:
     """Return the certificate of prefix and cycle, with amounts for intervals and the least initial valuation."""
     pumped = _pumped(graph, segments)
     amounts = {

@@ -77,9 +77,10 @@ def _homes(graph: Multigraph, edges: Sequence[int]) -> dict[int, int]:
 def _on_cycles(graph: Multigraph, edges: Sequence[int]) -> list[int]:
     home = _homes(graph, edges)
     return [
-        edge for edge in edges
+        edge
+        for edge in edges
         if graph.edges[edge].source in home and home[graph.edges[edge].source] == home.get(graph.edges[edge].target)
-    ]  # fmt: skip
+    ]
 
 
 def judge_sieve(graph: Multigraph, trace: SieveTrace, method: str, budget: Budget) -> TerminationResult:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.files import Json
 from polvet.policy.finite_memory import Atom, Multigraph, portable
 from polvet.solvers.smt import Question, Term, either, every, integer
 from polvet.termination.lasso import name_step
@@ -21,7 +22,7 @@ SECONDS = 3.0
 
 def realise_walk(
     graph: Multigraph, prefix: Sequence[int], cycle: Sequence[int], budget: Budget = UNLIMITED
-) -> dict[str, Any] | None:
+) -> Json | None:
     """Return a lasso along these primitive edges, or None if Z3 finds none in time; not yet checked."""
     if len(prefix) + len(cycle) > MAX_STEPS:
         return None
@@ -32,7 +33,7 @@ def realise_walk(
     start = dict(values)
     entry = dict(values)
     drift = {name: integer(f"drift {name}") for name in names}
-    amounts: list[dict[str, Any]] = []
+    amounts: list[Json] = []
     steps = [*prefix, *cycle]
     for number, index in enumerate(steps):
         if number == len(prefix):

@@ -16,6 +16,7 @@ from typing import Any
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.lasso import Step
 from polvet.check.recurrent_set import bound_rows, find_leak, move_conditions
+from polvet.files import Json
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, normalise
 from polvet.policy.finite_memory.linear import CONSTANT
 from polvet.solvers.smt import Question, affine, every, integer, negated
@@ -28,9 +29,7 @@ Rows = dict[str, int]
 Sets = dict[str, tuple[Rows, ...]]
 
 
-def find_recurrent_set(
-    fmp: FiniteMemoryPolicy, *, queries: int = 150, budget: Budget = UNLIMITED
-) -> dict[str, Any] | None:
+def find_recurrent_set(fmp: FiniteMemoryPolicy, *, queries: int = 150, budget: Budget = UNLIMITED) -> Json | None:
     """Return a `recurrent-set` certificate that the checker accepts, or None."""
     graph = normalise(fmp, budget=budget)
     pool = _pool(fmp)
@@ -145,7 +144,7 @@ def _value(row: Mapping[str, int], values: Mapping[str, int]) -> int:
 
 def _certificate(
     fmp: FiniteMemoryPolicy, graph: Multigraph, sets: Sets, moves: Mapping[str, list[Step]], budget: Budget
-) -> dict[str, Any] | None:
+) -> Json | None:
     """Return the certificate with an entry into the sets: a point of an initial set, or along a path."""
     entry = _find_entry(fmp, graph, sets, budget)
     if entry is None:
@@ -160,16 +159,17 @@ def _certificate(
         "moves": {
             state: [
                 name_step(fmp, step.edge, step.choice, step.amounts)
-                for step in moves[state] if step.edge.target in sets
+                for step in moves[state]
+                if step.edge.target in sets
             ]
             for state in sets
         },
-    }  # fmt: skip
+    }
 
 
 def _find_entry(
     fmp: FiniteMemoryPolicy, graph: Multigraph, sets: Sets, budget: Budget
-) -> tuple[str, Valuation, list[dict[str, Any]]] | None:
+) -> tuple[str, Valuation, list[Json]] | None:
     """Return a start, its valuation and the steps into the sets, as Z3 finds them along shortest paths."""
     for index, node in enumerate(graph.nodes):
         if node.state not in sets:

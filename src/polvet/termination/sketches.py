@@ -12,11 +12,11 @@ Cost     exponential in the number of *kept* features only; at most one test per
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.lasso import check_replay
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, dump_fmp, normalise
 from polvet.policy.finite_memory.features import Pattern, Rule, state_name
 from polvet.policy.finite_memory.projection import Place, fits, part_between, project, single_rules
@@ -39,7 +39,7 @@ def sketch_terminates(
     """Return whether every execution of the sketch's rules ends, and the policy that the certificate speaks of."""
     names, rules = sketch.features.names, single_rules(sketch)
     kept: list[str] = []
-    figures: dict[str, Any] = {"features": len(names), "rules": len(sketch.rules), "kept_features": 0}
+    figures: Figures = {"features": len(names), "rules": len(sketch.rules), "kept_features": 0}
     try:
         while True:
             figures["kept_features"] = len(kept)
@@ -120,7 +120,7 @@ def _path(relations: Sequence[Relation], start: bool | None, end: bool) -> list[
 
 
 def _lasso(
-    sketch: Sketch, prefix: list[Rule], cycle: list[Rule], figures: dict[str, Any], budget: Budget
+    sketch: Sketch, prefix: list[Rule], cycle: list[Rule], figures: Figures, budget: Budget
 ) -> tuple[TerminationResult, FiniteMemoryPolicy | None]:
     """Return the verdict with the lasso along the rules; the patterns of the features exist, amounts are found by Z3."""
     names = sketch.features.names

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from polvet.files import Json
 from polvet.policy.finite_memory import EdgeId, Multigraph
 from polvet.termination.elimination import Tree
 
@@ -26,24 +27,28 @@ def trace_lines(graph: Multigraph, trace: GenSieveTrace) -> list[str]:
     return lines
 
 
-def trace_rounds(graph: Multigraph, trace: GenSieveTrace) -> list[list[dict[str, Any]]]:
+def trace_rounds(graph: Multigraph, trace: GenSieveTrace) -> list[list[Json]]:
     """Return the rounds as data: per component the forest's nodes with their parents, and the removed edges."""
     return [
         [
-            {"forest": _tree_nodes(graph, turn.tree), "proved": turn.proved, "variables": list(turn.variables),
-             "removed": _ids(graph, turn)}
+            {
+                "forest": _tree_nodes(graph, turn.tree),
+                "proved": turn.proved,
+                "variables": list(turn.variables),
+                "removed": _ids(graph, turn),
+            }
             for turn in turns
         ]
         for turns in trace.rounds
-    ]  # fmt: skip
+    ]
 
 
 def _ids(graph: Multigraph, turn: Turn) -> list[EdgeId]:
     return [graph.fmp.edges[graph.edges[edge].edge].id for edge in turn.removed]
 
 
-def _tree_nodes(graph: Multigraph, tree: Tree) -> list[dict[str, Any]]:
-    nodes: list[dict[str, Any]] = []
+def _tree_nodes(graph: Multigraph, tree: Tree) -> list[Json]:
+    nodes: list[Json] = []
     agenda: list[tuple[Tree, int | None]] = [(tree, None)]
     while agenda:
         node, parent = agenda.pop()

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, ClassVar
 
 from polvet.errors import Limit
-
-
-class Verdict(Enum):
-    """The three answers; deliberately no bool."""
-
-    TERMINATING, NONTERMINATING, UNKNOWN = "terminating", "nonterminating", "unknown"
-
-    def __bool__(self) -> bool:
-        raise TypeError("a verdict has three values: write `result.verdict is Verdict.TERMINATING`")
+from polvet.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

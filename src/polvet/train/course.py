@@ -11,14 +11,16 @@ import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Figures
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import Fitted, fit, load_fitted
+from polvet.policy.boosting import Growth
 from polvet.policy.compiled import bind_policy, compile_policy
 from polvet.policy.protocol import Policy
 from polvet.policy.runs import End, simulate
-from polvet.train.imitate import TreeOptions, imitate
+from polvet.train.imitate import imitate
 from polvet.train.lessons import policy_lessons, potential_of
 from polvet.train.q_learning import QOptions, blank_network, learn
 from polvet.train.teacher import explore_all, find_teacher, teacher_runs
@@ -67,7 +69,7 @@ def pupil_of(task: Task) -> Fitted:
 
 def train(
     pupil: Fitted, course: Course, *, seed: int, budget: Budget = UNLIMITED, max_states: int = SMALL
-) -> tuple[Policy, dict[str, Any]]:
+) -> tuple[Policy, Figures]:
     """Return the policy and the figures of its making; a teacher that searches stores at most so many states."""
     match course.kind:
         case "trees":
@@ -91,10 +93,10 @@ def shares(task: Task, file: Path, *, seed: int, max_steps: int, budget: Budget 
     }
 
 
-def _trees(pupil: Fitted, course: Course, seed: int, budget: Budget, max_states: int) -> tuple[Policy, dict[str, Any]]:
+def _trees(pupil: Fitted, course: Course, seed: int, budget: Budget, max_states: int) -> tuple[Policy, Figures]:
     rows, taught, who = _lessons(pupil, course, seed, budget, max_states)
-    options = TreeOptions(course.depth, course.rounds, course.learning_rate or 0.4, seed)
-    found = imitate(rows, taught, tuple(pupil.policy.inputs), tuple(pupil.policy.outputs), options, budget)
+    growth = Growth(course.depth, course.rounds, course.learning_rate or 0.4, seed)
+    found = imitate(rows, taught, tuple(pupil.policy.inputs), tuple(pupil.policy.outputs), growth, budget)
     figures = {"teacher": who, "lessons": len(rows), "accuracy": found.accuracy, "curve": list(found.curve)}
     return found.policy, figures
 
@@ -121,11 +123,14 @@ def _lessons(pupil: Fitted, course: Course, seed: int, budget: Budget, max_state
     return rows, chosen, teacher
 
 
-def _network(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[Policy, dict[str, Any]]:
+def _network(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[Policy, Figures]:
     options = QOptions(
-        hidden=_sizes(course.hidden), steps=course.steps, learning_rate=course.learning_rate or 1e-3,
-        max_steps=course.max_steps, seed=seed,
-    )  # fmt: skip
+        hidden=_sizes(course.hidden),
+        steps=course.steps,
+        learning_rate=course.learning_rate or 1e-3,
+        max_steps=course.max_steps,
+        seed=seed,
+    )
     potential = None if course.shaping is None else potential_of(pupil, course.shaping, Where("shaping"))
     found = learn(pupil, _pool(pupil, seed, budget.told(None)), options, potential=potential, budget=budget)
     return found.policy, {"curve": [asdict(point) for point in found.curve]}

@@ -105,9 +105,14 @@ def blank_network(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Network:
 
 class _Learner:
     def __init__(
-        self, torch: Any, fitted: Fitted, starts: Words, options: QOptions, potential: Potential | None,
+        self,
+        torch: Any,
+        fitted: Fitted,
+        starts: Words,
+        options: QOptions,
+        potential: Potential | None,
         budget: Budget,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.torch, self.fitted, self.options, self.potential = torch, fitted, options, potential
         self.budget = budget
         torch.manual_seed(options.seed)
@@ -187,9 +192,13 @@ class _Learner:
         masks = found["next_masks"] if self.fitted.filtered else np.ones_like(found["next_masks"])
         known = over | found["next_masks"].any(axis=1)  # cut-off runs come without the labels of their last state
         self.memory.add(
-            self._scaled(found["rows"][known]), found["action"][known], rewards[known].astype(np.float32),
-            self._scaled(found["next_rows"][known]), masks[known], over[known],
-        )  # fmt: skip
+            self._scaled(found["rows"][known]),
+            found["action"][known],
+            rewards[known].astype(np.float32),
+            self._scaled(found["next_rows"][known]),
+            masks[known],
+            over[known],
+        )
         return found
 
     def _scaled(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -231,9 +240,14 @@ class _Memory:
         self.capacity, self.size, self.next = capacity, 0, 0
 
     def add(
-        self, rows: NDArray[np.float32], action: NDArray[np.int32], reward: NDArray[np.float32],
-        following: NDArray[np.float32], masks: NDArray[np.uint8], over: NDArray[np.bool_],
-    ) -> None:  # fmt: skip
+        self,
+        rows: NDArray[np.float32],
+        action: NDArray[np.int32],
+        reward: NDArray[np.float32],
+        following: NDArray[np.float32],
+        masks: NDArray[np.uint8],
+        over: NDArray[np.bool_],
+    ) -> None:
         places = (self.next + np.arange(len(rows))) % self.capacity
         self.rows[places], self.following[places], self.masks[places] = rows, following, masks
         self.action[places], self.reward[places], self.over[places] = action, reward, over
@@ -258,7 +272,10 @@ def scaling(variables: list[Variable]) -> tuple[NDArray[np.float64], NDArray[np.
 def _point(steps: int, ends: NDArray[np.uint8], lengths: NDArray[np.uint32], losses: list[float]) -> CurvePoint:
     count = max(1, len(ends))
     return CurvePoint(
-        steps, len(ends), round(100 * float((ends == End.GOAL).sum()) / count, 2),
+        steps,
+        len(ends),
+        round(100 * float((ends == End.GOAL).sum()) / count, 2),
         round(100 * float((ends == End.FAIL).sum()) / count, 2),
-        round(float(lengths.mean()), 2) if len(lengths) else 0.0, round(float(np.mean(losses)), 6) if losses else 0.0,
-    )  # fmt: skip
+        round(float(lengths.mean()), 2) if len(lengths) else 0.0,
+        round(float(np.mean(losses)), 6) if losses else 0.0,
+    )

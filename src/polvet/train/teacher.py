@@ -70,10 +70,17 @@ def explore_all(task: Task, *, budget: Budget) -> tuple[Compiled, Space]:
     number = label.astype(np.int64)
     number[number < 0] = len(task.network.labels)
     return compiled, Space(
-        found.states(), found.initial.astype(np.int64), found.mask(0).astype(bool), found.mask(1).astype(bool),
-        choice_start.astype(np.int64), branch_start.astype(np.int64), target.astype(np.int64), probability, number,
+        found.states(),
+        found.initial.astype(np.int64),
+        found.mask(0).astype(bool),
+        found.mask(1).astype(bool),
+        choice_start.astype(np.int64),
+        branch_start.astype(np.int64),
+        target.astype(np.int64),
+        probability,
+        number,
         len(task.network.labels),
-    )  # fmt: skip
+    )
 
 
 def find_teacher(space: Space, *, safe: bool = False, discount: float = DISCOUNT) -> Teacher:

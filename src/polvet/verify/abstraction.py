@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.check.invariant_format import invariant_certificate
@@ -67,13 +67,20 @@ MOST_AT_ONCE = 256
 """Candidates that are asked about together."""
 
 
+Tests: TypeAlias = Literal["off", "relaxed", "exact"]
+"""Whether a test is made, over the reals alone or (after that) exactly."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How Algorithm 1 is run; the optional tests are off by default, as in the paper."""
+    """How Algorithm 1 is run; the optional tests are off by default, as in the paper.
+
+    Our engine knows no relaxation: it makes relaxed tests exactly.
+    """
 
     configuration: str = BOXES
-    selection_tests: bool = False  # lines 2 and 3
-    applicability_tests: bool = False  # lines 6 and 7
+    selection: Tests = "off"  # lines 2 and 3
+    applicability: Tests = "off"  # lines 6 and 7
     seconds_per_question: float | None = None
 
 
@@ -107,18 +114,28 @@ class PaperTests:
         self.questions["plain"] += 1
         return self.z3.has_state(cell)
 
+    def may_choose_in(self, cell: Cell, label: int) -> Reply:
+        """Return whether the relaxation to the reals lets the policy choose the label in the cell: lines 2 and 6."""
+        return self._of_relaxation(self._relaxed(cell, label))
+
+    def _relaxed(self, cell: Cell, label: int) -> Relaxed:
+        if self.marabou is None:
+            return Relaxed(True)
+        self.questions["relaxed"] += 1
+        return self.marabou.relaxed(cell, label)
+
+    @staticmethod
+    def _of_relaxation(relaxed: Relaxed) -> Reply:
+        if relaxed.satisfiable is None:
+            return Open("Marabou was stopped at the limit")
+        return Yes(None, False) if relaxed.satisfiable else No()
+
     def chooses_in(self, cell: Cell, label: int) -> Reply:
         """Return whether the policy may choose the label in the cell: lines 13 and 14 as Table 1 combines them."""
-        relaxed = Relaxed(True)
-        if self.marabou is not None:
-            self.questions["relaxed"] += 1
-            relaxed = self.marabou.relaxed(cell, label)
-            if relaxed.satisfiable is None:
-                return Open("Marabou was stopped at the limit")
-            if not relaxed.satisfiable:
-                return No()
-        if self.configuration == "Mar":
-            return Yes(None, False)
+        relaxed = self._relaxed(cell, label)
+        reply = self._of_relaxation(relaxed)
+        if not isinstance(reply, Yes) or self.configuration == "Mar":
+            return reply
         self.questions["exact"] += 1
         if self.configuration == "BnB(Mar)":
             assert self.marabou is not None
@@ -198,7 +215,7 @@ class Expansion:
         for going in outside(cell, (*self.task.fail, *self.task.goal)):
             self._check_bounds(going)
             for label, members in self.by_label.items():
-                if label != SILENT and self.options.selection_tests and isinstance(self._choose(going, label), No):
+                if not self._may_choose(going, label, self.options.selection):
                     continue
                 moves += [
                     (number, transition, here)
@@ -207,8 +224,7 @@ class Expansion:
                 ]
         replies = self.tester.answer_all([(here, SILENT) for _, _, here in moves])
         moves = [move for move, reply in zip(moves, replies, strict=True) if not isinstance(reply, No)]
-        if self.options.applicability_tests:
-            moves = [m for m in moves if m[1].label == SILENT or not isinstance(self._choose(m[2], m[1].label), No)]
+        moves = [move for move in moves if self._may_choose(move[2], move[1].label, self.options.applicability)]
         leaves = [
             (transition, part, chosen)
             for number, transition, here in moves
@@ -270,8 +286,11 @@ class Expansion:
             replies[k] = self._answered(reply)
         return replies
 
-    def _choose(self, cell: Cell, label: int) -> Reply:
-        return self._answered(self.tester.chooses_in(cell, label))
+    def _may_choose(self, cell: Cell, label: int, tests: Tests) -> bool:
+        if label == SILENT or tests == "off":
+            return True
+        ask = self.tester.chooses_in if tests == "exact" else self.tester.may_choose_in
+        return not isinstance(self._answered(ask(cell, label)), No)
 
     def _answered(self, reply: Reply) -> Reply:
         if isinstance(reply, Open):

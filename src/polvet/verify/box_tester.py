@@ -32,6 +32,10 @@ class BoxTester:
         """Return whether the policy may choose the label in an integer state of the cell."""
         return self.answer_all([(cell, label)])[0]
 
+    def may_choose_in(self, cell: Cell, label: int) -> Reply:
+        """Return the same: the engine knows no relaxation."""
+        return self.chooses_in(cell, label)
+
     def answer_all(self, questions: Sequence[tuple[Cell, int]]) -> list[Reply]:
         """Return for each cell whether the policy may choose the label in it; SILENT: whether it has a state."""
         replies = [self._told(cell, label) for cell, label in questions]

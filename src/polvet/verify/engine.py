@@ -274,12 +274,11 @@ class Engine:
         """Whether it is unknown only because the nodes here were few."""
         return reply.answer == Answer.UNKNOWN and reply.nodes > self._nodes_here(nodes) < nodes
 
-    def find_leaving(self, *, budget: Budget = UNLIMITED) -> Reply:
-        """Return a state that is not ended and not blocked, in which some operator leaves a variable's bounds, chosen or not."""
+    def find_leaving(self, *, without_boxes: Iterable[Box] = (), budget: Budget = UNLIMITED) -> Reply:
+        """Return a state in which some operator, chosen or not, leaves a variable's bounds: not ended, not blocked, not in those boxes."""
         questions = [(list(region), ANYTHING) for _, region in self.linear.system.leaving]
-        replies = self.find_all(
-            questions, without=self.ended, without_boxes=self.blocked(), budget=budget, until_yes=True
-        )
+        boxes = (*self.blocked(), *without_boxes)
+        replies = self.find_all(questions, without=self.ended, without_boxes=boxes, budget=budget, until_yes=True)
         result = Reply(Answer.NO)
         for reply in replies:
             if reply.answer == Answer.YES:

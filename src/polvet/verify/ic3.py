@@ -13,7 +13,7 @@ Limits   models and policies that `verify.engine` reads
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -147,12 +147,9 @@ class Blocking:
 
     def run(self, fail: Region, method: str) -> SafetyResult:
         """Close `fail` and the states that leave the bounds against predecessors, then say what is left."""
-        self.budget.check()
-        both = tuple(meet_regions(self.linear.start, fail))
-        reply = self.answered(self.engine.find(both, budget=self.budget))
-        if reply.state is not None:
-            start = state_of(self.linear.task.network, reply.state)
-            return Unsafe(Run((start,), (), End.FAIL), method, self.figures)
+        at_once = self.failing_start(fail)
+        if at_once is not None:
+            return Unsafe(at_once, method, self.figures)
         failure = self.close(fail)
         if failure is not None:
             return self.conclude(failure, method)
@@ -160,6 +157,13 @@ class Blocking:
             self.engine.fitted.task, self.engine.fitted.sha256, self.engine.rows, self.needed(fail)
         )
         return Safe(certificate, method, self.figures)
+
+    def failing_start(self, fail: Region) -> Run | None:
+        """Return the run without a step of a start state in `fail`, if there is one."""
+        self.budget.check()
+        both = tuple(meet_regions(self.linear.start, fail))
+        reply = self.answered(self.engine.find(both, budget=self.budget))
+        return None if reply.state is None else Run((state_of(self.linear.task.network, reply.state),), (), End.FAIL)
 
     def close(self, fail: Region) -> tuple[Point, Obligation] | None:
         """Block all that leads to `fail` or out of the bounds; a start state that ends the search is returned."""
@@ -263,11 +267,15 @@ class Blocking:
     # -- generalization
 
     def generalize(self, box: Box, waiting: Sequence[Box]) -> Box:
-        """Grow a box without predecessors, one variable after the other, while it has none and holds no start state."""
+        """Grow a box without predecessors while it has none and holds no start state."""
+        known = [box, *waiting, *self.engine.blocked()] if self.past_starts else []
+        return self.grown(box, lambda tried: self._is_closed(tried, waiting, known))
+
+    def grown(self, box: Box, holds: Callable[[Box], bool]) -> Box:
+        """Return the box, made larger in one variable after the other while something holds of it."""
         bounds = self.linear.system.bounds
         places = list(range(len(bounds.lower)))
         self.rng.shuffle(places)
-        known = [box, *waiting, *self.engine.blocked()] if self.past_starts else []
         for place in places:
             for low, high in (
                 (bounds.lower[place], bounds.upper[place]),
@@ -277,7 +285,7 @@ class Blocking:
                 if (low, high) == (box.lower[place], box.upper[place]):
                     continue
                 tried = Box(_with(box.lower, place, low), _with(box.upper, place, high))
-                if self._is_closed(tried, waiting, known):
+                if holds(tried):
                     box = tried
                     break
         return box

@@ -20,11 +20,12 @@ from polvet.model.task import NO_OPTIONS, NOTHING_ELSE, Avoid, TaskOptions
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.sources import load_task
+from polvet.verdict import Verdict
 from polvet.verify.certificates import certificate_of
 from polvet.verify.explicit import EXPLICIT
 from polvet.verify.method import Method
 from polvet.verify.portfolio import verify
-from polvet.verify.verdicts import SafetyResult, Unknown, Verdict
+from polvet.verify.verdicts import SafetyResult, Unknown
 
 SECONDS = 10.0
 """For each question to the method."""

@@ -27,6 +27,7 @@ METHODS: Registry[Method] = Registry(
         "ic3": "polvet.verify.ic3:IC3",
         "grid": "polvet.verify.grid:GRID",
         "bmc": "polvet.verify.bmc:BMC",
+        "unrolling": "polvet.verify.unrolling:UNROLLING",
     },
     kind="polvet.verify.method:Method",
     group="polvet.verification_methods",

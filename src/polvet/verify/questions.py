@@ -69,6 +69,10 @@ class Tester(Protocol):
         """Return whether the policy may choose the label in an integer state of the cell."""
         ...
 
+    def may_choose_in(self, cell: Cell, label: int) -> Reply:
+        """Return the same over the reals, where that is asked first: a No is a No."""
+        ...
+
 
 def answer_one_by_one(tester: Tester, questions: Sequence[tuple[Cell, int]]) -> list[Reply]:
     """Return the answers of a tester that knows no batches; after one that stays open the others do too."""

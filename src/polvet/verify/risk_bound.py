@@ -36,11 +36,11 @@ from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.packed import fits, pack_columns
 from polvet.records.state_json import Malformed
+from polvet.verdict import Verdict
 from polvet.verify.abstract_risk import find_abstract_risk
 from polvet.verify.box_system import ALONE, Parallelism
 from polvet.verify.probability import MOST_SECONDS
 from polvet.verify.slicing import Slice, sliced
-from polvet.verify.verdicts import Verdict
 
 FEW_STATES, EXACT_STATES = 2_000, 20_000
 """So many are solved in fractions at once, and so many where doubles leave the question open."""

@@ -10,7 +10,7 @@ from polvet.errors import Limit
 from polvet.model.expressions import Expression
 from polvet.model.semantics import State
 from polvet.policy.runs import Run
-from polvet.safety.verdict import Verdict as Verdict
+from polvet.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

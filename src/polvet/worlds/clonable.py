@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from polvet.errors import InputError, Where
 PAIRS = (("get_state", "set_state"), ("clone_state", "restore_state"))
 GIVEN = "It is given the environment, and `restore` also what `snapshot` returned: see env.unwrapped."
 NOWHERE = Where("env")
+Info: TypeAlias = dict[str, Any]
+"""What a Gymnasium environment tells besides, by whatever names it likes."""
 Snapshot = Callable[[Any], Any]
 Restore = Callable[[Any, Any], None]
 

@@ -356,7 +356,7 @@ def _key(env: Any, observation: Any, state: StateOf | None, where: Where) -> tup
         features = {"x": x, "y": y, "direction": direction, "carries": int(held is not None)}
         return (x, y, direction, held, inner.grid.encode().tobytes()), features
     try:
-        parts = {name: whole_number(value) for name, value in _named_parts(observation, "")}
+        parts = {name: whole_number(value) for name, value in named_parts(observation, "")}
     except ValueError:
         parts = {}
     return _frozen(observation, where), parts if len(parts) <= MOST_FEATURES else {}
@@ -387,18 +387,18 @@ def whole_features(given: Mapping[Any, Any], where: Where) -> dict[str, int]:
     return found
 
 
-def _named_parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+def named_parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the numbers in an observation with their names."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
         for key in sorted(value, key=str):
             inner = f"{name}_{key}" if name else str(key)
-            yield from _named_parts(value[key], f"{inner}_" if inner in TAKEN else inner)
+            yield from named_parts(value[key], f"{inner}_" if inner in TAKEN else inner)
     elif isinstance(value, list | tuple):
         before = name or "o"
         for k, one in enumerate(value):
-            yield from _named_parts(one, f"{before}_{k}" if before[-1:].isdigit() else f"{before}{k}")
+            yield from named_parts(one, f"{before}_{k}" if before[-1:].isdigit() else f"{before}{k}")
     else:
         yield name or "observation", value
 

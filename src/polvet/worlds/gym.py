@@ -268,9 +268,15 @@ def _visited(
 ) -> GymWorld:
     """Return the world of an environment without a table."""
     found = enumerate_env(
-        env, where, state=state, snapshot=how.snapshot, restore=how.restore, seeds=how.seeds, cuts=how.cuts,
+        env,
+        where,
+        state=state,
+        snapshot=how.snapshot,
+        restore=how.restore,
+        seeds=how.seeds,
+        cuts=how.cuts,
         budget=how.budget,
-    )  # fmt: skip
+    )
     if (difference := find_difference(found, env, seeds=how.seeds)) is not None:
         raise InputError(
             f"the enumerated model differs from the environment: {difference}.",

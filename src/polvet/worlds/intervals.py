@@ -56,9 +56,10 @@ def vertices(intervals: Sequence[Interval]) -> list[tuple[Fraction, ...]]:
     loose = [k for k, (low, high) in enumerate(intervals) if low < high]
     if len(loose) * 2 ** max(0, len(loose) - 1) > MOST_VERTICES:
         raise InputError(
-            f"an action has {len(loose)} outcomes of unknown probability.", Where("intervals"),
+            f"an action has {len(loose)} outcomes of unknown probability.",
+            Where("intervals"),
             "Join outcomes, or give narrower intervals: at most 10 may be unknown.",
-        )  # fmt: skip
+        )
     fixed = [low for low, _ in intervals]
     found: dict[tuple[Fraction, ...], None] = {}
     for free in loose or [0]:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.files import parse_json, refuse_unknown_keys
+from polvet.files import Json, parse_json, refuse_unknown_keys
 from polvet.jani import dump_model
 from polvet.model.automata import Model
 from polvet.model.tables import EVENTS, TABLE_FILE, TABLE_FORMAT, Outcome, Row, TableEdges, TransitionTable
@@ -46,7 +46,7 @@ def find_table(model: Model) -> TransitionTable | None:
 
 def dump_table(table: TransitionTable, metadata: Mapping[str, str]) -> str:
     """Return the text of the table's file, a line per row."""
-    head: dict[str, Any] = {
+    head: Json = {
         "format": TABLE_FORMAT,
         "name": table.name,
         **({"metadata": dict(metadata)} if metadata else {}),
@@ -88,7 +88,7 @@ def parse_table(document: Any, where: Where) -> tuple[TransitionTable, dict[str,
     return TransitionTable(name, states, tuple(labels), rows, tuple(starts), values, tuple(others)), metadata
 
 
-def _rows(document: dict[str, Any], where: Where) -> Iterator[Row]:
+def _rows(document: Json, where: Where) -> Iterator[Row]:
     known: dict[Any, Fraction] = {}
 
     def number(value: Any) -> Fraction:
@@ -133,7 +133,7 @@ def _number(value: Fraction) -> int | str:
     return int(value) if value.denominator == 1 else str(value)
 
 
-def _list(document: dict[str, Any], key: str, kind: type, where: Where) -> list[Any]:
+def _list(document: Json, key: str, kind: type, where: Where) -> list[Any]:
     value = document.get(key)
     if not isinstance(value, list) or not all(type(one) is kind for one in value):
         what = {int: "integers", str: "texts", list: "rows"}[kind]

@@ -114,8 +114,9 @@ def no_start(task: Task, where: Where) -> InputError:
     shown = dump_expression(task.network.initial_condition if task.start is None else task.start)
     return InputError(
         f"no state satisfies the start condition {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}.",
-        where, "Weaken it: without a start state there is nothing to say about a policy.",
-    )  # fmt: skip
+        where,
+        "Weaken it: without a start state there is nothing to say about a policy.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +248,10 @@ class Starts:
                 if name in self._pinned:
                     continue
                 raise InputError(
-                    f"'{name}' has infinitely many values to start with.", self.where,
+                    f"'{name}' has infinitely many values to start with.",
+                    self.where,
                     "Bound it in the start condition or in the model.",
-                )  # fmt: skip
+                )
         if open_ended:
             self._draw_part(variables, members)
             return
@@ -317,9 +319,10 @@ class Starts:
                 level = diagram.fault_level
                 place = f" with {order[level]} = {diagram.fault_value}" if level >= 0 else ""
                 raise ModelError(
-                    f"the condition cannot be evaluated in some state{place} ({what}).", self.where,
+                    f"the condition cannot be evaluated in some state{place} ({what}).",
+                    self.where,
                     "Guard the operation.",
-                )  # fmt: skip
+                )
             case _core.Status.INTERRUPTED:
                 raise KeyboardInterrupt
             case _core.Status.MEMORY:

@@ -39,6 +39,12 @@ def edge_label(edge: Edge) -> str:
     return " / ".join(filter(None, (guard, choices)))
 
 
+def action_label(edge: Edge) -> str:
+    """Return the actions of the edge, where each of its choices has one, as those of rules have; else nothing."""
+    actions = [choice.action or "" for choice in edge.choices]
+    return "; ".join(dict.fromkeys(actions)) if all(actions) else ""
+
+
 def _choice_label(choice: Choice) -> str:
     effects = ", ".join(f"{name}{effect}" for name, effect in choice.effects.items())
     return ": ".join(filter(None, (choice.action or "", effects)))
