@@ -9,10 +9,9 @@ from typing import Annotated
 
 from polvet.cli.options import Answering, Chance, Output, PosedModel
 from polvet.cli.parameters import Option
-from polvet.cli.permit import impossible_lines
+from polvet.cli.permit import Bound, impossible_lines
 from polvet.files import Json
 
-Bound = Annotated[str | None, Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
 ShieldFile = Annotated[Path | None, Option("--shield", help="Learn inside this shield instead of computing some.")]
 Cost = Annotated[str | None, Option("--cost", help="The reward variable that holds the cost.")]
 Env = Annotated[

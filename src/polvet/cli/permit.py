@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
@@ -51,18 +52,25 @@ SHOWN = 8
 """How many states of a conflict are printed."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """How likely failing may be, and how a shield is looked for that sees to it."""
+
+    bound: Bound = None
+    per_state: PerState = False
+    relative: Relative = None
+    horizon: Horizon = None
+    budget: RiskBudget = None
+    attempts: Attempts = None
+    distributions: Distributions = "0"
+    exact: Exact = None
+
+
 def permit(
     model: PosedModel,
+    demand: Demand,
     limits: Chance,
     answering: Answering,
-    bound: Bound = None,
-    per_state: PerState = False,
-    relative: Relative = None,
-    horizon: Horizon = None,
-    budget: RiskBudget = None,
-    attempts: Attempts = None,
-    distributions: Distributions = "0",
-    exact: Exact = None,
     output: Output = None,
     tree: Tree = None,
     picture: Picture = None,
@@ -77,18 +85,7 @@ def permit(
 
     task = model.load()
     with answering.watch("permit", "building", limits) as within:
-        shield = task.permit(
-            bound,
-            per_state=per_state,
-            relative=relative,
-            horizon=horizon,
-            budget=budget,
-            attempts=attempts,
-            distributions=distributions,
-            exact=exact,
-            output=output,
-            **within,
-        )
+        shield = task.permit(**asdict(demand), output=output, **within)
     if isinstance(shield, Unknown):
         return answering.say(shield)
     if isinstance(shield, Impossible):

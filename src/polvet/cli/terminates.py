@@ -35,6 +35,19 @@ class Questions:
     bound: Annotated[bool, Option("--bound", help="Say how the longest run grows with the values.")] = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How a proof is looked for."""
+
+    policy: Annotated[Path | None, Option("--policy", help="The policy of a .qnp problem.")] = None
+    method: Annotated[str, Option("--method", help=f"{listed(METHODS.words)}.")] = "auto"
+    forests: Annotated[int, Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20
+    forest: Annotated[
+        Path | None, Option("--forest", help="An elimination forest for GenSieve (forest/1), instead of its own.")
+    ] = None
+    budget: Annotated[int, Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000
+
+
 def terminates(
     fmp: Annotated[
         Path, Argument(help="A plan: fmp/1 JSON, an edge list, a sketch, a .qnp problem, or a transition system.")
@@ -42,17 +55,11 @@ def terminates(
     limits: PlanLimits,
     answering: Answering,
     questions: Questions,
-    policy: Annotated[Path | None, Option("--policy", help="The policy of a .qnp problem.")] = None,
-    method: Annotated[str, Option("--method", help=f"{listed(METHODS.words)}.")] = "auto",
-    forests: Annotated[int, Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
-    forest: Annotated[
-        Path | None, Option("--forest", help="An elimination forest for GenSieve (forest/1), instead of its own.")
-    ] = None,
+    search: Search,
     draw: Annotated[
         Path | None, Option("--draw", help="Write a picture: .svg, .dot (Graphviz), .mmd (Mermaid).")
     ] = None,
     export: Annotated[Path | None, Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
-    steps: Annotated[int, Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
     workers: Annotated[str, Option("--workers", help="Read for all commands; one process is enough here.")] = "1",
 ) -> int:
@@ -66,24 +73,14 @@ def terminates(
     from polvet.policy.finite_memory import dump_fmp, load_fmp
 
     with answering.watch("terminates", "looking for a proof", limits) as within:
-        result = decide(
-            fmp,
-            policy=policy,
-            method=method,
-            forests=forests,
-            forest=forest,
-            budget=steps,
-            output=output,
-            **asdict(questions),
-            **within,
-        )
+        result = decide(fmp, output=output, **asdict(search), **asdict(questions), **within)
     if result.source is None:  # the limit came while the plan was read
         return answering.say(result)
     plan, _ = result.source
     if draw is not None:
         write_whole(draw, _picture(plan, draw, result))
     if export is not None:
-        whole = load_fmp(fmp, policy=policy)  # a sketch is shown over some of its features, and written over all
+        whole = load_fmp(fmp, policy=search.policy)  # a sketch is shown over some of its features, and written over all
         write_whole(export, json.dumps(dump_fmp(whole), ensure_ascii=False, indent=1) + "\n")
     counts = (f"{key} {value}" for key, value in result.figures.items() if not isinstance(value, list))
     lines = [f"  {plan.name}: {', '.join(counts)}", *(f"  {line}" for line in result.more.get("trace", []))]

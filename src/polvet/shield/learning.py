@@ -135,12 +135,18 @@ def learn(
         if budget.is_over():
             reason = str(budget.reached("time"))
             break
-        hoped, _ = experience.bounds()
         permitted = inside
         if inside is None:
             try:
                 found = _next_permissive(
-                    world, bound, hoped, experience.visited, deployed, how.attempts, chance, hopeful, budget
+                    world,
+                    bound,
+                    experience,
+                    deployed,
+                    seeds=[] if hopeful is None else [hopeful],
+                    attempts=how.attempts,
+                    rng=chance,
+                    budget=budget,
                 )
             except LimitReached as limit:
                 reason = str(limit)
@@ -283,25 +289,24 @@ def promised(world: World, cost_lower: Promise, cost_upper: Promise | None) -> t
 def _next_permissive(
     world: World,
     bound: Fraction,
-    hoped: Float64s,
-    known: Mask,
+    experience: Experience,
     deployed: list[Mask],
+    *,
+    seeds: list[Mask],
     attempts: int,
     rng: random.Random,
-    hopeful: Mask | None,
     budget: Budget,
 ) -> Permitted | Impossible:
     """Return a safe permissive scheduler that is not part of an earlier one, where the search finds one.
 
     It holds the cheapest safe deterministic scheduler under the hoped-for costs; unknown choices are added first.
     """
-    seeds = ([] if hopeful is None else [hopeful]) + find_goal_seeds(
-        world, bound, hoped, budget=budget.share(SEARCH_SHARE)
-    )
+    hoped, _ = experience.bounds()
+    seeds = seeds + find_goal_seeds(world, bound, hoped, budget=budget.share(SEARCH_SHARE))
     found: Permitted | Impossible | None = None
     for attempt in range(3):
         noise = np.random.default_rng(rng.getrandbits(64)).random(world.options)
-        priority = noise + np.where(known, 1.0, 0.0)
+        priority = noise + np.where(experience.visited, 1.0, 0.0)
         chosen = seeds if attempt == 0 else seeds[attempt % len(seeds) :] if seeds else seeds
         found = permit(
             world,
