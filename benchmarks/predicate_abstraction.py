@@ -561,6 +561,8 @@ def write(rows: list[dict[str, Any]]) -> None:
         ]
         for name in dict.fromkeys(row["instance"] for row in lengths):
             here = {row["solver"]: row for row in lengths if row["instance"] == name}
+            if len(here) < len(("bmc", "unrolling", "explicit", "auto")):
+                continue  # not all have answered yet
             explicit, auto = here["explicit"], here["auto"]
             family, width = re.match(r"(.*)-2x(\d+)", name).groups()  # type: ignore[union-attr]
             paper = PAPER_LENGTHS.get(family)

@@ -1,12 +1,13 @@
-"""Permissive schedulers and safety-constrained learning on the five instances of the paper's Table 1, side by side; scale.
+"""Permissive schedulers and safety-constrained learning on the five instances of the paper's Table 1, side by side.
 
 For each instance, each in a process of its own: (a) SMT with greedy enlargement on Z3, (c) MILP on HiGHS, (d) incremental
 enlargement (the default); then the learning loop with its bounds per iteration, for deterministic schedulers as in the
-paper and with coins. Then large models. Times are processor time; those of a row come from one run, only ratios mean something.
-SMT, MILP and default have the same limit. An SMT run that is ended by it counts as a lower bound on its time.
+paper and with coins. Times are processor time; those of a row come from one run, only ratios mean something. Large models stand
+in `benchmarks.shield_scale`. SMT, MILP and default have the same limit; the default ends by itself long before it, as
+`polvet permit` does without options. An SMT run that is ended by it counts as a lower bound on its time.
 A row tells whether its bound binds: whether allowing everything would break it. FolLine strays more than its first numbers say,
 so that the bounds of the table bind; what the paper leaves open stands in `polvet.domains`. Rows that are not asked for are kept.
-    python -m benchmarks.shields [--seconds 120] [--learn-seconds 120] [--only 0,1] [--no-scale]
+    python -m benchmarks.shields [--seconds 120] [--learn-seconds 120] [--only 0,1]
 """
 
 from __future__ import annotations
@@ -40,11 +41,6 @@ INSTANCES: list[tuple[str, dict[str, int], str, str]] = [
 ]
 PAPER = ((84.0, 88.6), (715.9, 716.5), (965.6, 966.7), (0.3, 57.3), (0.42, 78.2))
 """The last lower and upper bound of each row of the paper's Table 1."""
-LARGE: list[tuple[str, dict[str, int], str]] = [
-    ("janitor", {"width": 18, "height": 18}, "0.05"),
-    ("folline", {"length": 1000, "width": 101}, "0.0001"),
-    ("comexp", {"width": 66, "height": 66, "distance": 6}, "0.3"),
-]
 Row = dict[str, Any]
 
 
@@ -78,7 +74,7 @@ def sizes_of(number: int, options: Any) -> None:
 def by_default(number: int, options: Any) -> None:
     world, bound = world_of(number)
     begun = time.process_time()
-    found = permit(world, bound, attempts=options.attempts)  # bounded by work: kernels know the wall clock only
+    found = permit(world, bound)  # bounded by work: kernels know the wall clock only
     assert isinstance(found, Permitted)
     assert time.process_time() - begun <= options.seconds
     say({"count": found.count, "options": world.options, "seconds": time.process_time() - begun,
@@ -122,21 +118,6 @@ def by_learning(number: int, options: Any, *, randomised: bool) -> None:
          "gap_percent": 100 * (found.upper - found.lower) / found.upper})  # fmt: skip
 
 
-def by_scale(number: int, options: Any) -> None:
-    name, sizes, bound = LARGE[number]
-    begun = time.process_time()
-    world = build_world(generate(name, **sizes).task())
-    built = time.process_time() - begun
-    row: Row = {"instance": title(name, sizes), "bound": bound, "states": world.mdp.states, "options": world.options,
-                "build": built, "permitted": None, "reason": "did not end"}  # fmt: skip
-    say(row)
-    found = permit(world, Fraction(bound), budget=Budget(options.scale_seconds))
-    assert isinstance(found, Permitted)
-    say(row | {"reason": None, "permitted": found.count, "of": found.options, "reached": len(found.sub.states),
-               "lower": found.lower, "upper": found.upper, "exact": found.exact, "maximal": found.maximal,
-               "seconds": time.process_time() - begun})  # fmt: skip
-
-
 ROUTES: dict[str, Callable[[int, Any], None]] = {
     "sizes": sizes_of,
     "default": by_default,
@@ -144,7 +125,6 @@ ROUTES: dict[str, Callable[[int, Any], None]] = {
     "milp": by_milp,
     "learning": lambda number, options: by_learning(number, options, randomised=False),
     "coins": lambda number, options: by_learning(number, options, randomised=True),
-    "scale": by_scale,
 }
 
 
@@ -159,7 +139,7 @@ def run(route: str, number: int) -> Row:
     return row
 
 
-def table(rows: list[Row], large: list[Row]) -> str:
+def table(rows: list[Row]) -> str:
     places = {title(name, sizes): number for number, (name, sizes, _, _) in enumerate(INSTANCES)}
     lines = [
         "# Permissive schedulers and learning", "",
@@ -194,21 +174,6 @@ def table(rows: list[Row], large: list[Row]) -> str:
                     f"| {head} | {one['i']} | {one['t']:.1f} s | {one['unconstrained']:.2f} | {one['lower']:.2f} "
                     f"| {one['upper']:.2f} | {gap:.2f}% | {100 * (high - low) / high:.2f}% |"
                 )
-    if large:
-        lines += ["", "Scale (one order of additions)", "",
-                  "| model | states | options | bound | allowed | risk between | gap | maximal | processor time | memory |",
-                  "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
-    for row in large:
-        if row["permitted"] is None:
-            lines.append(
-                f"| {row['instance']} | {row['states']} | {row['options']} | {row['bound']} | {row['reason']} | | | | | |"
-            )
-            continue
-        lines.append(
-            f"| {row['instance']} | {row['states']} | {row['options']} | {row['bound']} | {row['permitted']} "
-            f"| {row['lower']:.12g} and {row['upper']:.12g} | {row['upper'] - row['lower']:.2g} "
-            f"| {'yes' if row['maximal'] else 'time was up'} | {row['seconds']:.0f} s | {row['megabytes']} MB |"
-        )
     return "\n".join(lines) + "\n"
 
 
@@ -216,14 +181,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--learn-seconds", type=float, default=120.0)
-    parser.add_argument("--scale-seconds", type=float, default=600.0)
     parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--nodes", type=int, default=2_000)
-    parser.add_argument("--attempts", type=int, default=20)
     parser.add_argument("--only", default="0,1,2,3,4")
-    parser.add_argument("--large", default=",".join(map(str, range(len(LARGE)))))
     parser.add_argument("--routes", default="sizes,default,smt,milp,learning,coins", help="which to run again")
-    parser.add_argument("--no-scale", action="store_true")
     parser.add_argument("--route", choices=list(ROUTES))
     parser.add_argument("--number", type=int, default=0)
     options = parser.parse_args()
@@ -232,13 +193,12 @@ def main() -> None:
         return
     before = json.loads((RESULTS / "shields.json").read_text())
     known: dict[str, Row] = {row["instance"]: row for row in before["instances"]}
-    large: list[Row] = before["large"]
     order = [title(name, sizes) for name, sizes, _, _ in INSTANCES]
 
     def write() -> str:
         rows = [known[instance] for instance in order if instance in known]
-        (RESULTS / "shields.json").write_text(json.dumps({"instances": rows, "large": large}, indent=1) + "\n")
-        (RESULTS / "shields.md").write_text(shown := table(rows, large))
+        (RESULTS / "shields.json").write_text(json.dumps({"instances": rows}, indent=1) + "\n")
+        (RESULTS / "shields.md").write_text(shown := table(rows))
         return shown
 
     for number in map(int, filter(None, options.only.split(","))):
@@ -248,11 +208,6 @@ def main() -> None:
             row[route] = run(route, number)
             print(row["instance"], route, flush=True)
         known[order[number]] = row
-        write()
-    if not options.no_scale:
-        large = []
-    for number in [] if options.no_scale else map(int, options.large.split(",")):
-        large.append(run("scale", number))
         write()
     print(write(), flush=True)
 

@@ -82,6 +82,17 @@ def load_task(path: str | Path, options: TaskOptions | None = None) -> Task:
     return make_task(read_parts(path, options))
 
 
+def _model_name(document: Mapping[str, Any], where: Where) -> str:
+    """Return how the task names its model's file."""
+    name = _text(document, "model", where)
+    if is_address(name):
+        hint = f"Write it as files first: polvet.load({name!r}).save('task.toml') in Python."
+        raise InputError(
+            "is an address, which stands in the place of a task's file, not in one.", where.at("model"), hint
+        )
+    return name
+
+
 def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskParts:
     """Return what the task in a `.toml` file, or a model file with the options, is made of."""
     options = options or TaskOptions()
@@ -95,7 +106,7 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
     elif str(path).endswith(".toml"):
         document = _read_toml(path)
         where = Where(str(path))
-        model_path = Path(path).parent / _text(document, "model", where)
+        model_path = Path(path).parent / _model_name(document, where)
         digest.update(read_bytes(model_path))
         if "domain" in document and domain is None:
             domain = Path(path).parent / _text(document, "domain", where)

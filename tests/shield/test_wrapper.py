@@ -82,6 +82,21 @@ def test_masks_before_the_first_reset_say_what_to_do(lake):
             ask()
 
 
+@pytest.mark.parametrize("action", [-1, 4, np.int64(-4), np.array(99)])
+def test_a_number_that_is_no_actions_is_refused_and_never_counted_from_the_end(lake, action):
+    sb3 = pytest.importorskip("stable_baselines3.common.vec_env")
+    shield = lake.permit("0.3")
+    env = shield.wrap(own_lake(), state_of=place_of, labels=lake.labels)
+    env.reset(seed=0)
+    with pytest.raises(InputError, match="there is no action"):
+        env.step(action)
+    many = shield.wrap(sb3.DummyVecEnv([own_lake] * 2), state_of=row_of, labels=lake.labels)
+    many.reset()
+    with pytest.raises(InputError, match="Give 0 to 3"):
+        many.step(np.array([0, int(action)]))
+    assert env.step(0)[4]["taken"] in range(4)
+
+
 def test_gymnasium_accepts_shielded_environments(lake):
     shield = lake.permit(bound=Fraction(9, 10))
     own = shield.wrap(own_lake(), state_of=place_of, labels=lake.labels)

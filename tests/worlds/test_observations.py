@@ -319,6 +319,8 @@ def test_features_that_tell_states_apart_name_a_state():
         farm.decide({"pos0": 0, "pos1": 0})
     with pytest.raises(InputError, match=r"'pos0' = 9 is outside \[0, 3\]"):
         farm.decide({**here, "pos0": 9})
+    with pytest.raises(InputError, match=r"'1\.5' is no value of 'pos0'"):
+        farm.decide({**here, "pos0": 1.5})
     blind = polvet.from_gym("FrozenLake-v1", state=lambda number: {"row": number // 4})
     with pytest.raises(InputError, match="no value for s"):
         blind.decide({"row": 2})
@@ -342,6 +344,8 @@ def test_the_command_line_takes_environments_of_the_working_folder(tmp_path, mon
     try:
         assert run(["explore", "gym:ponds_of_mine:Ponds-v0?cuts=1/3&seeds=0"]) == 0
         assert f"states       {len(states_of(polvet.from_gym(Tanks(), cuts=['1/3'])))} " in capsys.readouterr().out
+        assert run(["decide", "gym:Ponds-v0?cuts=1/3", "--state", "o0=3,o1=1"]) == 0
+        assert "s=" in capsys.readouterr().out
         assert run(["explore", "gym:ponds_of_mine:Ponds-v0?cuts=x"]) == 30
         assert "['x'] are not numbers between 0 and 1" in capsys.readouterr().err
         assert run(["explore", "gym:Ponds-v0?cuts=0.3&seeds=a"]) == 30

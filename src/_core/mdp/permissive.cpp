@@ -18,6 +18,7 @@
 #include <random>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "mdp/bounded.h"
 
@@ -30,6 +31,7 @@ template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb
 template <class T> using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 constexpr double MARGIN = 1e-9;
+constexpr double TIE = 1e-14;          // choices so near (relatively) to the worst one are followed, too
 constexpr u64 RUSH = 4'096;            // branches, and a share of all
 constexpr int SWEEPS = 30, TIMES = 3;  // evaluations of one state in one rush: cycles must not keep it
 
@@ -480,28 +482,34 @@ private:
     }
     Trial judge() const { return initial_value() <= std::max(bound_ - slack_, before_) ? Trial::ACCEPTED : Trial::BORDERLINE; }
 
-    // A lower bound on the probability that the worst scheduler comes to each state, counted along states that a run visits once at most.
+    // A lower bound on the probability that a worst scheduler comes to each state, counted along states that a run visits once at most. Where several
+    // permitted choices are about as bad, it takes each as often: so it comes to all states that a worst scheduler may come to. `loss_` is what that costs.
     void follow_worst() {
         stale_ = false;
+        loss_ = 0;
         std::fill(arrival_.begin(), arrival_.end(), 0.0);
         u32 start = initial_.data()[0];
         for (u64 i = 1; i < initial_.size(); ++i)
             if (value_[initial_.data()[i]] > value_[start]) start = initial_.data()[i];
         arrival_[start] = 1 - MARGIN;
+        std::vector<std::pair<double, u64>> choices;
         for (const u32 s : top_down_) {
             if (arrival_[s] == 0 || ends(s) || !once_[s]) continue;
-            u64 worst = 0;
+            choices.clear();
             double high = -1;
             for (u64 o = first(s); o < first(s + 1); ++o)
                 for (u64 c = option_choice_.data()[o]; permitted_[o] && c < option_choice_.data()[o + 1]; ++c)
-                    if (const double x = expected(c); x > high) high = x, worst = c;
-            if (high < 0) continue;
-            for (u64 b = m_.branch_start[worst]; b < m_.branch_start[worst + 1]; ++b)
-                arrival_[m_.target[b]] += arrival_[s] * m_.probability[b];
+                    if (const double x = expected(c); x >= high * (1 - TIE)) choices.push_back({x, c}), high = std::max(high, x);
+            std::erase_if(choices, [&](const auto& one) { return one.first < high * (1 - TIE); });
+            const double share = arrival_[s] / static_cast<double>(choices.size());
+            for (const auto& [x, c] : choices) {
+                loss_ += share * std::max(0.0, value_[s] - x);
+                for (u64 b = m_.branch_start[c]; b < m_.branch_start[c + 1]; ++b) arrival_[m_.target[b]] += share * m_.probability[b];
+            }
         }
     }
-    // SOUND: the values never fall on average along the worst choices, which come to the option's state with at least `arrival_`; what the option adds
-    // there counts that much. The margins are far above what rounding may take in so many steps.
+    // SOUND: along those choices the values fall by `loss_` on average in all, and what the option adds in its state, to which they come with at least
+    // `arrival_`, counts that much. The margins are far above what rounding may take in so many steps.
     bool surely_too_much(u32 o) {
         if (stale_) {
             if (spent_ < followed_ + target_.size()) return false;  // following costs as much as it saves
@@ -510,7 +518,7 @@ private:
         }
         const u32 s = owner(o);
         const double more = worth(o) - value_[s];
-        return more > 0 && initial_value() * (1 - 1e-2 * MARGIN) + arrival_[s] * more * (1 - MARGIN) > bound_;
+        return more > 0 && initial_value() * (1 - 1e-2 * MARGIN) - loss_ * (1 + MARGIN) + arrival_[s] * more * (1 - MARGIN) > bound_;
     }
 
     // SOUND: a rejection is final. The more is permitted, the higher every value; states not reached yet are worth at least their minimum now, and at
@@ -616,7 +624,7 @@ private:
     In<u32> least_, rank_;
     View m_;
     BackwardIndex back_;
-    double bound_, slack_ = 0, settled_ = 1e-13, before_ = 0;
+    double bound_, slack_ = 0, settled_ = 1e-13, before_ = 0, loss_ = 0;
     u64 cap_, rush_, work_ = 0, spent_ = 0, followed_ = 0, epoch_ = 1;
     std::vector<u32> option_of_, stack_, added_, newly_, opened_, touched_, again_, top_down_;
     std::vector<u8> permitted_, reached_, fresh_, queued_, is_initial_, times_, once_;  // once_: a run visits the state at most once

@@ -256,7 +256,8 @@ def _goal_loss(bound: Bound, now: Evaluation, before: Evaluation, limits: Thresh
     passing = _against(low - ROUNDING, loss - ROUNDING, high - ROUNDING, limits.max_goal_loss, limits.sampled)
     if now.batch.limit is not None or before.batch.limit is not None:
         passing = Passing.UNKNOWN
-    says = f"%Goal {100 * before.goal:.2f} -> {100 * now.goal:.2f}, a loss of at most {limits.max_goal_loss:g} points allowed"
+    most = f"{limits.max_goal_loss:g} point" + ("" if limits.max_goal_loss == 1 else "s")
+    says = f"%Goal {100 * before.goal:.2f} -> {100 * now.goal:.2f}, a loss of at most {most} allowed"
     possible = _best_possible(bound, now, sampling) if passing is Passing.FAILED else None
     if possible is not None:
         says += f"; best possible for a safe policy {possible:.2f}"

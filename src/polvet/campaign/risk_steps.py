@@ -113,7 +113,7 @@ class RiskSteps(Steps):
         keep = self._kept(bound, goals)
         faults = self._to_fix()
         tried: list[tuple[Candidate, int, float]] = []
-        for one, count in self._tries(bound, goals, keep, faults):
+        for one, count in self._tries(bound, goals, keep, faults, self._method(iteration, bound)):
             risk = find_risk(one.after, budget=self._left(), seed=self.settings.seed).upper
             tried.append((one, count, risk))
             if risk <= self._allowed and goals.floor.is_kept(one.reached):
@@ -137,18 +137,18 @@ class RiskSteps(Steps):
         return float(self._question.max_risk)
 
     def _tries(
-        self, bound: Bound, goals: GoalRuns, keep: list[State], faults: list[Fault]
+        self, bound: Bound, goals: GoalRuns, keep: list[State], faults: list[Fault], chosen: str
     ) -> Iterator[tuple[Candidate, int]]:
         """Repairs, each with how many faults it was given: what is planned, then those of the worst faults, more and more of them."""
         planned = plan_within(bound, self._risks, self._initial, faults, self._allowed, budget=self._left())
         if planned is not None:
-            yield self._candidate(bound, planned, keep, self.settings.method, goals), len(faults)
+            yield self._candidate(bound, planned, keep, chosen, goals), len(faults)
         few = 1
         while few < len(faults):
             wanted = self._wanted(bound, faults[:few], goals.runs)
-            yield self._candidate(bound, wanted, keep, self.settings.method, goals), few
+            yield self._candidate(bound, wanted, keep, chosen, goals), few
             few *= PORTION
-        for one in self._candidates(bound, goals, keep, faults):
+        for one in self._candidates(bound, goals, keep, faults, chosen):
             yield one, len(faults)
 
     def _to_fix(self) -> list[Fault]:

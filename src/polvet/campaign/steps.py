@@ -37,6 +37,7 @@ from polvet.repair.fence import fence
 from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
 from polvet.repair.repair import Options, Repaired
+from polvet.repair.retrain import is_retrained
 from polvet.safety.decide import SAFE
 from polvet.safety.exits import Exits
 from polvet.safety.real_exits import RealExits, exits_of
@@ -62,6 +63,10 @@ REAL_PROOF, REAL_PROOF_SECONDS = 0.2, 30.0
 """The share of the time, and the most, in which a policy over real values may be proved without a fence."""
 BY_TREE = ("auto", "tree")
 RETRAIN = "retrain"
+PATIENCE = 3
+"""After so many repairs `auto` turns to retraining where %Unsafe stays high on the evaluation starts."""
+HIGH = 20.0
+"""This much, in points, and half of what it was at first."""
 MOST_SETTLED = 300_000
 """States that a tree over many faults leaves alone, at most."""
 GOOD = 0.5
@@ -100,7 +105,7 @@ class Steps(Examination):
         goals = self._goals(iteration, bound)
         keep = self._kept(bound, goals)
         candidates: list[Candidate] = []
-        for one in self._candidates(bound, goals, keep, self._to_fix()):
+        for one in self._candidates(bound, goals, keep, self._to_fix(), self._method(iteration, bound)):
             candidates.append(one)
             enough = [good for good in candidates if goals.floor.is_kept(good.reached) and not good.repair.left]
             if enough and (len(candidates) > 1 or not self._is_below_possible(one.reached)):
@@ -144,9 +149,26 @@ class Steps(Examination):
             **_before_and_after(goals.before.reached, best.reached),
         )
 
-    def _candidates(self, bound: Bound, goals: GoalRuns, keep: list[State], faults: list[Fault]) -> Iterator[Candidate]:
-        """Repairs to choose from, until one is good enough: first those that change little, then those that reach the goal."""
+    def _method(self, iteration: int, bound: Bound) -> str:
+        """The method to repair with: retraining, once, where repairs do not generalise to starts that nobody debugged on."""
         chosen = self.settings.method
+        repairs = [one.figures for k in range(iteration) if (one := self.store.find(k, REPAIR)) is not None]
+        if any(one.method == RETRAIN for one in repairs):
+            return AUTO if chosen == RETRAIN else chosen  # it was taught once: what is left is mended
+        asked = chosen != AUTO or self.settings.mode != "safe" or self.settings.kind == "risk"
+        if asked or len(repairs) < PATIENCE or self.debugging is self.evaluation:
+            return chosen
+        course = [self.store.find(k, EVALUATE) for k in (0, iteration)]
+        first, now = (0.0 if one is None else one.figures.unsafe_percent for one in course)
+        return RETRAIN if now >= max(HIGH, first / 2) and is_retrained(bound.fitted.policy) else chosen
+
+    def _candidates(
+        self, bound: Bound, goals: GoalRuns, keep: list[State], faults: list[Fault], chosen: str
+    ) -> Iterator[Candidate]:
+        """Repairs to choose from, until one is good enough: first those that change little, then those that reach the goal."""
+        if chosen == RETRAIN:
+            yield self._candidate(bound, faults, keep, chosen, goals)
+            return
         wanted = self._wanted(bound, faults, goals.runs)
         planned: list[Fault] | None = None
         for number in range(REPAIR_ROUNDS):
@@ -293,11 +315,10 @@ class Steps(Examination):
         return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, budget=self._left(), **self._chance())
 
     def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repaired:
-        if method == RETRAIN and self.store.find(0, REPAIR) is not None:
-            method = AUTO  # it was taught once: what is left is mended
         starts = self.debugging.states if method == RETRAIN else ()
         how = Options(method, self.settings.mode, keep, seed=self.settings.seed, starts=starts)
-        repair, _ = repair_checked(bound.fitted, wanted, how, budget=self._left(), compiled=bound.compiled)
+        within = self._left(self.settings.max_states if method == RETRAIN else None)
+        repair, _ = repair_checked(bound.fitted, wanted, how, budget=within, compiled=bound.compiled)
         return repair
 
     def _save(self, proof: str, iteration: int, bound: Bound, repair: Repaired, first: Path) -> dict[str, str]:

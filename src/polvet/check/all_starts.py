@@ -63,8 +63,10 @@ def _iter_all_starts(arena: Arena) -> Iterator[State]:
     condition = task.network.initial_condition if task.start is None else task.start
     variables = task.network.variables
     parts = list(conjuncts(condition))
-    order = _reading_order(variables, parts)
-    ranges = [_range(variables[place], parts, initial=task.start is None) for place in order]
+    values_of = [_range(variable, parts, initial=task.start is None) for variable in variables]
+    # Variables with one value come first: nothing is tried for them again and again.
+    order = sorted(_reading_order(variables, parts), key=lambda place: len(values_of[place]) > 1)
+    ranges = [values_of[place] for place in order]
     bounds = {variables[place].name: _bounds(values) for place, values in zip(order, ranges, strict=True)}
     level = {variables[place].name: k for k, place in enumerate(order)}
     tests: list[list[Evaluator]] = [[] for _ in range(len(order) + 1)]

@@ -34,7 +34,7 @@ from polvet.records.packed import unpack_arrays
 from polvet.records.state_json import Malformed
 
 BLOCK = 1 << 15
-MOST_VALUES = 1 << 25
+MOST_VALUES = 1 << 26
 """Of parts in a block: with many parts, blocks are shorter."""
 
 
@@ -183,8 +183,8 @@ class Bulk:
         running = ~(doubtful | goal)
         enabled = []
         for operator in self.operators:
-            guard = block.holds(operator.guard, count) & running
-            if guard.any():
+            guard = block.holds(operator.guard, count)
+            if guard.any() and (guard := guard & running).any():
                 enabled.append((operator, guard))
         labelled, chosen, may_stick = self._choices(columns, enabled, count)
         moving: Bools = np.zeros(count, dtype=np.bool_)

@@ -132,7 +132,7 @@ class Block:
             value = operands[0]
         elif word == "variable":
             value = self._columns[operands[0]]
-        elif word == "∧" and not np.any(left := self.value(operands[0])):
+        elif word == "∧" and not (left.any() if isinstance(left := self.value(operands[0]), np.ndarray) else left):
             value = left  # false everywhere, whatever the other part is
         elif word in NUMBERS:
             value = WORDS[word](*(self.value(operand) for operand in operands), dtype=np.int64)
@@ -142,8 +142,10 @@ class Block:
         return value
 
     def holds(self, part: int, count: int) -> npt.NDArray[np.bool_]:
-        """Return in which of the block's states a condition holds."""
-        return np.broadcast_to(np.asarray(self.value(part), dtype=np.bool_), count)
+        """Return in which of the block's states a condition holds; not to be written to."""
+        value = self.value(part)
+        whole = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == np.bool_
+        return value if whole else np.full(count, bool(value))
 
 
 def _range(operator: str, operands: Sequence[Range]) -> Range:

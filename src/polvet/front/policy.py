@@ -32,6 +32,7 @@ from polvet.front.workplace import keep_file
 from polvet.model.task import state_to_names
 from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit_function, load_fitted
 from polvet.policy.compiled import Bound, compile_policy
+from polvet.policy.functions import named_function
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
 
@@ -380,7 +381,7 @@ class Policy:
 
     def own_file(self, verb: str, place: str = "policy") -> Path:
         """Return the file; a function has none, so that it can be neither saved nor repaired."""
-        if self._file is None or self._fitted.by_execution:
+        if self._file is None or named_function(self._file) is not None:
             what = "has no file format" if verb == "Save" else "cannot be repaired"
             raise InputError(
                 f"a Python function {what}.", Where(place), f"{verb} the network, trees or table behind it."

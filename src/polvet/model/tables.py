@@ -106,7 +106,7 @@ class TransitionTable:
         """Return the values with what the number of the state, or its features, say besides; no event has occurred where none is given."""
         try:
             number = int(
-                values[STATE] if STATE in values else self._numbers[tuple(values[name] for name in self.features)]
+                values[STATE] if STATE in values else self._numbers[tuple(int(values[name]) for name in self.features)]
             )
             known = {name: column[number] for name, column in self.features.items() if number >= 0}
         except (KeyError, TypeError, ValueError, IndexError):

@@ -169,6 +169,14 @@ def kind_over(network: Network, expression: Expression) -> Kind:
     return kind_of(expression, {variable.name: variable.kind for variable in network.variables})
 
 
+def is_whole(network: Network, one: Input) -> bool:
+    """Return whether the input is a whole number in every state; what a Python function answers is not known."""
+    if isinstance(one, InputFunction):
+        return False
+    kind = network.variables[one].kind if isinstance(one, int) else kind_over(network, one)
+    return kind is not Kind.REAL
+
+
 def as_number(network: Network, expression: Expression) -> Expression:
     """Return the expression with truth values as 1 and 0."""
     is_truth = kind_over(network, expression) is Kind.BOOL

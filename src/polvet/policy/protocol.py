@@ -85,7 +85,7 @@ def checked_names(names: Sequence[str], count: int, what: str, where: Where | st
         raise InputError(
             f"the policy has {count} {what}s, but {len(names)} {what} names are given.",
             where,
-            f"Name exactly the {count} {what}s, in the policy's order.",
+            f"Name exactly the {count} {what}s, in the policy's order ([policy] in the task's file).",
         )
     seen: set[str] = set()
     for name in names:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.model.network import Kind
 from polvet.model.semantics import State
 from polvet.policy.binding import Fitted
+from polvet.policy.inputs import is_whole
 from polvet.policy.protocol import Policy
 from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, Demands, Mode
@@ -41,7 +41,7 @@ class Request:
     @property
     def integers(self) -> list[bool]:
         """Return which inputs of the policy are whole numbers."""
-        return [self.fitted.task.network.variables[place].kind is not Kind.REAL for place in self.fitted.variables]
+        return [is_whole(self.fitted.task.network, one) for one in self.fitted.inputs]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

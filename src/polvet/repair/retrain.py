@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from polvet.model.task import Task
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted, fit
 from polvet.policy.boosting import Growth
 from polvet.policy.compiled import FAIL, GOAL, Bound, bind_policy
-from polvet.policy.protocol import Rows
+from polvet.policy.protocol import Policy, Rows
 from polvet.policy.runs import Inspection
 from polvet.policy.trees import TreeEnsemble
 from polvet.records.fault_files import Fault
@@ -79,6 +80,12 @@ class Schooling:
     kept: float
     decisions: int
     limit: LimitReached | None = None
+
+
+def is_retrained(policy: Policy) -> bool:
+    """Return whether the policy is of a kind that is retrained, and the library is there that does it."""
+    kind = isinstance(policy, TreeEnsemble) and (policy.origin is None or policy.origin.kind == "xgboost")
+    return kind and find_spec("xgboost") is not None
 
 
 def retrain(

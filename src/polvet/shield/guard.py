@@ -90,6 +90,14 @@ class Guard:
         open_ = run.allowed(state)
         return Ruling(ruling.mask | np.array([label in open_ for label in self.labels]), ruling.instead)
 
+    def numbers(self, actions: Any) -> NDArray[np.int64]:
+        """Return numbers of actions as the masks are indexed; one that is no action's is refused, not counted from the end."""
+        found = np.asarray(actions).reshape(-1).astype(np.int64)
+        if len(found) and not 0 <= found.min() <= found.max() < len(self.labels):
+            wrong = next(one for one in found.tolist() if not 0 <= one < len(self.labels))
+            raise InputError(f"there is no action {wrong}.", Where("step"), f"Give 0 to {len(self.labels) - 1}.")
+        return found
+
     def number(self, rows: Rows) -> None:
         """Make the kernel's table of the listed states, in their order, as rows of numbers."""
         self._table = _core.ShieldTable(rows, self._masks.view(np.uint8))

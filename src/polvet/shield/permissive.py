@@ -3,8 +3,9 @@
 Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforcement Learning for MDPs, TACAS 2016:
          Definition 6 (safe) is `_judge`, Definition 8 is `world.induce_permitted`, constraints 1 to 4 are what
          `src/_core/mdp/permissive.cpp` maintains.
-Differs  options are added one by one instead of being searched for by an SMT solver, those of rarely visited states first;
-         then parts of the best result are undone and enlarged again; permissiveness counts reachable options only.
+Differs  options are added one by one instead of being searched for by an SMT solver, those of rarely visited states first, and
+         to what a linear program proposes (`shield/elastic.py`); then parts of the best result are undone or exchanged and
+         enlarged again; permissiveness counts reachable options only.
 Cost     one pass over all options per attempt, and a second one nearer to the bound where many come near it;
          the result's values are solved once, in fractions where the model is.
 Limits   locally, not globally maximal: no option of a reachable state can be added, even when states reached only
@@ -26,6 +27,7 @@ from polvet.mdp import Reach, find_probability_one, solve
 from polvet.mdp.exact import exact_values
 from polvet.mdp.graph import connected_components
 from polvet.mdp.sparse import Float64s, Mask
+from polvet.shield.elastic import ElasticProgram, Proposal
 from polvet.shield.game import NONE
 from polvet.shield.least_risk import (
     LeastRisk,
@@ -40,10 +42,12 @@ GAPS = (1e-4, 1e-10, 1e-13)
 SLACKS = (1e-9, 1e-12)
 """Of the bound: what comes nearer to it is decided by bounds that are proved. The second pass is for what the first left open."""
 ATTEMPTS = 100
-WORK = 100_000_000  # branches to look at, after which no further attempt is made
+WORK = 100_000_000  # branches to look at, after which no further attempt is made unless more are asked for
 WORK_PER_ATTEMPT = 20_000_000  # after the first one
 ANY_WORK = 2**63
-ORDERS_PER_SEED = 2  # the other attempts enlarge a thinned best one
+ORDERS_PER_SEED = 2
+PROPOSALS_PER_SEED = 4  # of linear programs; all other attempts change the best one
+PROMISING = 0.97  # an exchange that leaves a smaller share of the best one's options is not enlarged
 CORE = 0.9  # the share of its greatest risk below which a state is one that keeps the risk low
 FIRST_SHARE = 0.25  # of the time that is given, for each question that comes before the search
 EXACT_SHARE = 0.8  # of the time for a proof; then bounds in doubles must do
@@ -121,12 +125,13 @@ def permit(
         return _permit_without_risk(world, risk, budget, spent)
     fallback = np.zeros(world.options, dtype=bool)
     fallback[risk.option[risk.option != NONE]] = True
+    work = WORK if attempts is None else ANY_WORK
     if attempts is None:
         attempts = ATTEMPTS if world.options <= SMALL_OPTIONS else 1
     if seeds is None:
         seeds = find_goal_seeds(world, bound, most=min(attempts, 3), budget=budget.share(FIRST_SHARE))
     seeds = seeds or [fallback]
-    enlargement = _Enlarger(world, bound, risk, budget)
+    enlargement = _Enlarger(world, bound, risk, budget, work)
     best = enlargement.search(seeds, attempts, chance, priority)
     if best is None:
         best = enlargement.search([fallback], attempts, chance, priority)
@@ -270,7 +275,7 @@ def safe_region(world: World) -> Mask:
 class _Enlarger:
     """The kernel's enlargement, its orders, and the exact tests that its doubles leave open."""
 
-    def __init__(self, world: World, bound: Fraction, risk: LeastRisk, budget: Budget) -> None:
+    def __init__(self, world: World, bound: Fraction, risk: LeastRisk, budget: Budget, work: int = WORK) -> None:
         self.world, self.bound, self.budget = world, bound, budget
         self.searching, self.testing = budget.share(SEARCH_SHARE), budget.share(TEST_SHARE)
         mdp = world.mdp
@@ -297,46 +302,82 @@ class _Enlarger:
         self.comes_back = components < mdp.states
         self.greatest = solve(mdp, Reach(goal=world.fail), relative_gap=1e-3, budget=self.searching).uppers
         self.greatest_worth = worth_of_options(world, self.greatest)
-        self.work_left = ANY_WORK
+        self.work_end, self.work_limit = ANY_WORK, work
+        self.seeds: list[Mask] = []
+        self.programs: dict[tuple[int, bool], ElasticProgram] = {}
 
     def search(
         self, seeds: list[Mask], attempts: int, rng: random.Random, priority: Float64s | None
     ) -> tuple[Mask, _Proof, int] | None:
         """Return the most permissive result of all attempts, its proof, and of how many options it is not known whether they fit."""
         chance = np.random.default_rng(rng.getrandbits(64))
+        self.seeds, self.programs = seeds, {}
         best: tuple[int, Mask, int] | None = None
-        root = seeds[0]
+        root = 0
         for attempt in range(attempts):
             if best is not None:
-                self.work_left = min(WORK_PER_ATTEMPT, WORK - self.kernel.work())
-                if self.searching.is_over() or self.work_left <= 0:
+                self.work_end = min(self.work_limit, self.kernel.work() + WORK_PER_ATTEMPT)
+                if self.searching.is_over() or self.kernel.work() >= self.work_limit:
                     break
-            fresh = best is None or attempt < ORDERS_PER_SEED * len(seeds)
-            if fresh or best is None:
-                seed = seeds[attempt % len(seeds)]
+            if best is None or attempt < (ORDERS_PER_SEED + PROPOSALS_PER_SEED) * len(seeds):
+                place = attempt % len(seeds)
+                proposal = self._fresh(attempt, chance, priority)
             else:
-                # The seed stays in: what it guarantees (the goal can be reached) is not thinned away.
-                seed = root | self._thinned(best[1], chance)
-            if attempt == 0 and priority is not None:
-                order = np.ascontiguousarray(priority, dtype=np.float64)
-            else:
-                order = self._order(attempt, seed, chance)
+                place = root
+                proposal = self._changed(root, best, attempt, chance)
+            if proposal is None:
+                continue
             try:
-                found = self._enlarge(seed, order)
+                found = self._enlarge(proposal.permitted, proposal.order)
             except LimitReached:
                 break  # while a question about a wider set was open: what is known to be safe stays
             # What an attempt that was stopped found is not locally maximal: any other one is better.
             if found is not None and (best is None or (found[2] == 0, found[0]) >= (best[2] == 0, best[0])):
-                best = found
-                if fresh:
-                    root = np.zeros(self.world.options, dtype=bool)
-                    root[induce_permitted(self.world, seed).options] = True
+                best, root = found, place
         if best is None:
             return None
         proved = _judge(self.world, best[1], self.bound, self.budget)
         if proved is None:
             return None
         return best[1], proved, best[2]
+
+    def _fresh(self, attempt: int, chance: np.random.Generator, priority: Float64s | None) -> Proposal | None:
+        """Return a seed with an order, or what a linear program makes of the seed."""
+        place = attempt % len(self.seeds)
+        if 0 < attempt <= PROPOSALS_PER_SEED * len(self.seeds) and self.world.options <= SMALL_OPTIONS:
+            return self._program(place, everywhere=2 * attempt > PROPOSALS_PER_SEED * len(self.seeds)).propose()
+        given = attempt == 0 and priority is not None
+        order = np.array(priority, dtype=np.float64) if given else self._order(attempt, self.seeds[place], chance)
+        return Proposal(self.seeds[place], order)
+
+    def _changed(
+        self, root: int, best: tuple[int, Mask, int], attempt: int, chance: np.random.Generator
+    ) -> Proposal | None:
+        """Return the best result with some of its options undone, or exchanged for others; the seed it came from stays in."""
+        count, permitted, _ = best
+        if attempt % 2 or self.world.options > SMALL_OPTIONS:
+            seed = self._reached(self.seeds[root]) | self._thinned(permitted, chance)
+            return Proposal(seed, self._order(attempt, seed, chance))
+        found = self._program(root, everywhere=attempt % 8 >= 4).exchange(
+            permitted, self._of_reached(permitted), chance
+        )
+        if found is None or self._reached(found.permitted).sum() < PROMISING * count:
+            return None
+        return found if attempt % 4 else replace(found, order=self._order(attempt, found.permitted, chance))
+
+    def _program(self, place: int, *, everywhere: bool) -> ElasticProgram:
+        """Return the program that keeps the seed: what it does in all states, or in those that it reaches."""
+        if (place, everywhere) not in self.programs:
+            seed = self.seeds[place]
+            kept = seed if everywhere else self._reached(seed)
+            self.programs[place, everywhere] = ElasticProgram(self.world, float(self.bound), kept)
+        return self.programs[place, everywhere]
+
+    def _reached(self, permitted: Mask) -> Mask:
+        """Return the permitted options of the states that they reach."""
+        kept = np.zeros(self.world.options, dtype=bool)
+        kept[induce_permitted(self.world, permitted).options] = True
+        return kept
 
     def _thinned(self, permitted: Mask, chance: np.random.Generator) -> Mask:
         """Return the options, but only the least risky one in some of the states that keep the risk low.
@@ -425,7 +466,8 @@ class _Enlarger:
 
     def _grow(self, order: Float64s, slack: float) -> tuple[list[list[int]], list[int], list[int]]:
         """Return what the kernel added, what it could not decide, and what it had no time for."""
-        return self.kernel.enlarge(order, slack * float(self.bound), self.searching.left(), self.work_left)
+        work = max(0, self.work_end - self.kernel.work())
+        return self.kernel.enlarge(order, slack * float(self.bound), self.searching.left(), work)
 
     def _open(self, permitted: Mask, dropped: list[list[int]]) -> list[int]:
         """Return the options of reached states among those that were dropped again."""

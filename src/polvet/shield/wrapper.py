@@ -87,7 +87,7 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         """Return what follows the action, or the allowed one that replaces it; an unknown state may end the episode."""
         if self._ruling is None:
             raise NOT_RESET
-        wanted = int(action)
+        (wanted,) = self._guard.numbers(action).tolist()
         taken = wanted if self._over else self._ruling.take(wanted)
         if taken is None:
             return self._observation, 0.0, False, True, {"taken": None, "replaced": False, "unknown": True}
@@ -156,7 +156,7 @@ def shield_vec_env(
         def step_async(self, actions: Any) -> None:
             if self._masks is None:
                 raise NOT_RESET
-            wanted = np.asarray(actions).reshape(-1).astype(np.int64)
+            wanted = self._guard.numbers(actions)
             taken = np.where(self._masks[np.arange(self.num_envs), wanted], wanted, self._instead)
             self._guard.steps += self.num_envs
             self._guard.replaced += int((taken != wanted).sum())

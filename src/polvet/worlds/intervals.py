@@ -62,7 +62,7 @@ def vertices(intervals: Sequence[Interval]) -> list[tuple[Fraction, ...]]:
         )
     fixed = [low for low, _ in intervals]
     found: dict[tuple[Fraction, ...], None] = {}
-    for free in loose or [0]:
+    for free in loose or range(min(1, len(intervals))):
         others = [k for k in loose if k != free]
         for ends in product((0, 1), repeat=len(others)):
             point = list(fixed)
