@@ -126,7 +126,7 @@ def table(found: dict[str, Any]) -> str:
         "`python -m benchmarks.control`: tree ensembles trained here, and what `polvet debug` made of those that fail.",
         f"{safe} of {len(found)} rows end proved safe. *Fenced*: the proof is over the cells in which some action always stays; the",
         f"policy takes no exit from them. *Failing*: of {SAMPLED:,} sampled start states, those from which the simulated run fails,",
-        "a second opinion. All times are CPU seconds, measured on a busy machine.", "",
+        "a second opinion. Campaigns debug on 2,000 start states. All times are CPU seconds, measured on a busy machine.", "",
         "| row | policy | loop | nodes | verdict | method | CPU s | cells | evidence (kB) | checked (CPU s) | failing |",
         "|---|---|---|---:|---|---|---:|---:|---|---|---:|",
     ]  # fmt: skip
