@@ -499,7 +499,8 @@ def write(rows: list[dict[str, Any]]) -> None:
         "# Policy predicate abstraction, the evaluation",
         "",
         f"`python -m benchmarks.predicate_abstraction`; one thread, {versions}. `-`: not within the limit; empty: "
-        "not asked, after the limit was reached at two smaller sets in a row. "
+        "not measured, nor are larger sets than those in a table (a solver that reached the limit at two smaller sets in a row is "
+        "not asked). "
         f"Limits per cell, everybody alike: {limits} (the paper: 12 h and 4 GB). "
         "PA: predicate abstraction without the policy; boxes: our own engine.",
         "",
