@@ -243,7 +243,7 @@ def remarks(one: Figures) -> str:
     """Return what must be known to read the row."""
     first, said = one["input"], []
     if first["unsafe"] == 0:
-        said.append("never unsafe: nothing to repair")
+        said.append("no unsafe start is known" if first["open"] else "never unsafe: nothing to repair")
     if first["goal"] < 5:
         said.append("input below 5% of the goal")
     if "paper" in one and (one["paper"]["unsafe_starts"] or one["paper"]["outcome"] == "stopped"):
@@ -255,10 +255,11 @@ def met(one: Figures, loop: str) -> str:
     """Return whether the loop left hardly anything unsafe, undecided starts counted as unsafe, and kept the goal; '-': nothing to show."""
     if one["input"]["unsafe"] == 0:
         return "-"
-    final, proved = one[f"{loop}: final"], one[loop]["outcome"].startswith("safe")
-    unsafe = 0.0 if proved else final["unsafe"] + 100 * final["open"] / final["starts"]
-    impossible = one[loop]["outcome"] == "stopped"
-    return "yes" if (unsafe <= 1 or impossible) and final["goal"] >= one["input"]["goal"] - 1 else "no"
+    final, outcome = one[f"{loop}: final"], one[loop]["outcome"]
+    if outcome == "stopped":  # from some start no policy is safe
+        return "-"
+    unsafe = 0.0 if outcome.startswith("safe") else final["unsafe"] + 100 * final["open"] / final["starts"]
+    return "yes" if unsafe <= 1 and final["goal"] >= one["input"]["goal"] - 1 else "no"
 
 
 def page(found: dict[str, Figures]) -> str:
@@ -287,8 +288,8 @@ def page(found: dict[str, Figures]) -> str:
         "%Goal counts runs of at most 300 steps (control: 1,200), 10 of each start or more.",
         "",
         f"Of {len(list(rows()))} rows, the input policies of {len(looked_at)} were judged. {len(reach)} of them reach the goal as often as",
-        f"the paper's, or at most one point less often. {len(never)} of them are never unsafe: with this teacher the recipe leaves nothing",
-        "to repair. For those, a row *after fewer runs* is what the recipe makes of the most runs of the teacher (of",
+        f"the paper's, or at most one point less often. Of {len(never)} no unsafe start is known: with this teacher the",
+        "recipe leaves nothing to repair. For those, a row *after fewer runs* is what the recipe makes of the most runs of the teacher (of",
         f"{', '.join(map(str, FEWER))}) with which the policy is unsafe from some start.",
         f"{len(names)} campaigns of each loop ran, {len(recipe)} of them from the recipe's own policy. At most 1% unsafe",
         "at the end, *undecided starts counted as unsafe* unless a proof covers them, with %Goal at most one point lower: "
