@@ -180,9 +180,10 @@ def terminates(
         stuck = dead_ends(read.problem, shown)
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
     if halting:
-        beside = () if read.features is None else contradictions(read.features, whole.control_states)
-        cases = Region("", tuple(Case(frozenset({state}), (atom,)) for state, atom in beside))
         try:
+            work.budget.check()
+            beside = () if read.features is None else contradictions(read.features, whole.control_states)
+            cases = Region("", tuple(Case(frozenset({state}), (atom,)) for state, atom in beside))
             before = None if start_text is None else shown.initial[0]
             more["halting"] = halting_set(shown, cases, work.budget, before=before)
         except LimitReached as limit:

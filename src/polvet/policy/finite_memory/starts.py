@@ -18,10 +18,10 @@ def started(fmp: FiniteMemoryPolicy, starts: Region) -> FiniteMemoryPolicy:
     name = NAME
     while name in fmp.control_states:
         name += "'"
-    taken = {edge.id for edge in fmp.edges}
+    taken, everywhere = {edge.id for edge in fmp.edges}, frozenset(fmp.control_states)
     edges = []
     for number, case in enumerate(starts.cases):
-        for state in fmp.initial if case.states == frozenset(fmp.control_states) else sorted(case.states):
+        for state in fmp.initial if case.states == everywhere else sorted(case.states):
             identity = f"start {number}: {state}"
             while identity in taken:
                 identity += "'"
