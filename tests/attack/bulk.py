@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def in_bulk(checker):
-    """Let the module of a checker treat states in bulk, however few they are."""
-    before, checker.FEW = checker.FEW, 0
+def in_bulk(reader):
+    """Let the module that reads states in bulk do so, however few they are."""
+    before, reader.FEW = reader.FEW, 0
     try:
         yield
     finally:
-        checker.FEW = before
+        reader.FEW = before

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from polvet.check import ends as checker
+from polvet.check import bulk
 from polvet.records.packed import pack_columns
 from tests.attack.bulk import in_bulk
 from tests.attack.risk_bound import ruled_world
@@ -69,7 +69,7 @@ def false_ends(rng, folder):
         claim = {"avoids": avoids, "count": len(listed), "states": _packed(world, listed)}
         certificate = {**_head(world, "sure-end"), **claim, "distances": [made[s] for s in listed]}
         yield certificate, world.subjects, nullcontext()
-        yield certificate, world.subjects, in_bulk(checker)
+        yield certificate, world.subjects, in_bulk(bulk)
 
 
 def false_livelocks(rng, folder):
@@ -97,7 +97,7 @@ def false_livelocks(rng, folder):
         }  # fmt: skip
         certificate = {**_head(world, "livelock"), **claim}
         yield certificate, world.subjects, nullcontext()
-        yield certificate, world.subjects, in_bulk(checker)
+        yield certificate, world.subjects, in_bulk(bulk)
 
 
 def _label(world, state, following):

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from polvet.check import reachable_set
+from polvet.check import bulk
 from polvet.records.packed import pack_columns
 from tests.attack.bulk import in_bulk
 from tests.attack.worlds import random_world
@@ -30,7 +30,7 @@ def false_claims(rng, folder):
         rows = np.array([[int(x) for x in state] for state in listed], dtype=np.int64).reshape(-1, len(variables))
         packed = {**base, "count": len(listed), "states": pack_columns(variables, rows)}
         yield packed, world.subjects, nullcontext()
-        yield packed, world.subjects, in_bulk(reachable_set)
+        yield packed, world.subjects, in_bulk(bulk)
 
 
 def _is_broken(world, listed):

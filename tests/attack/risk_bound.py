@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from polvet.check import risk_bound as checker
+from polvet.check import bulk
 from polvet.check.checker import Subjects
 from polvet.errors import InputError
 from polvet.policy.binding import load_fitted
@@ -112,18 +112,18 @@ def false_bounds(rng, folder):
         if bound < world.worst:
             made = world.claim("risk-bound", bound, values)
             yield made, world.subjects, nullcontext()
-            yield made, world.subjects, in_bulk(checker)
+            yield made, world.subjects, in_bulk(bulk)
     listed = world.reached()
     missing = rng.choice(listed)
     rest = [state for state in listed if state != missing]
     made = world.claim("risk-bound", world.worst, true, rest)
     yield made, world.subjects, nullcontext()
-    yield made, world.subjects, in_bulk(checker)
+    yield made, world.subjects, in_bulk(bulk)
     if world.worst:
         twice = sorted([*listed, *world.small.starts])
         made = world.claim("risk-bound", world.worst / 2, true, twice)
         yield made, world.subjects, nullcontext()
-        yield made, world.subjects, in_bulk(checker)
+        yield made, world.subjects, in_bulk(bulk)
 
 
 def _too_low(rng, world):
@@ -164,7 +164,7 @@ def false_excesses(rng, folder):
                 more = {"ranks": [ranks[k] for k in listed], "start": place}
                 made = world.claim("risk-exceeds", risk, values, listed, **more)
                 yield made, world.subjects, nullcontext()
-                yield made, world.subjects, in_bulk(checker)
+                yield made, world.subjects, in_bulk(bulk)
 
 
 def _distances(world):

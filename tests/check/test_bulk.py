@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from polvet import _core
-from polvet.check import listed_states, reachable_set
+from polvet.check import bulk, listed_states
 from polvet.check.bulk import Bulk
 from polvet.check.checker import Accepted, CheckResult, Subjects, check
 from polvet.domains import generate
@@ -35,7 +35,7 @@ def both(
 ) -> tuple[CheckResult, CheckResult]:
     found = []
     for few in (0, 10**9):
-        monkeypatch.setattr(reachable_set, "FEW", few)
+        monkeypatch.setattr(bulk, "FEW", few)
         found.append(check(certificate, subjects, Where("c")))
     return found[0], found[1]
 

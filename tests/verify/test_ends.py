@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from polvet.check import ends
+from polvet.check import bulk
 from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.cli.app import run
 from polvet.errors import Where
@@ -53,9 +53,9 @@ def is_sure(world, after, avoid):
     return not bad and set(reached) <= near
 
 
-@pytest.mark.parametrize("few", [ends.FEW, 0])
+@pytest.mark.parametrize("few", [bulk.FEW, 0])
 def test_the_verdict_is_that_of_the_chain_and_its_certificate_is_accepted(few, tmp_path, monkeypatch):
-    monkeypatch.setattr(ends, "FEW", few)  # 0: all states are checked in bulk
+    monkeypatch.setattr(bulk, "FEW", few)  # 0: all states are checked in bulk
     seen, mutants = set(), 0
     for world, after in worlds(tmp_path):
         fitted = load_fitted(world.task, world.subjects.policy)

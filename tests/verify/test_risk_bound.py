@@ -12,7 +12,7 @@ import pytest
 
 import polvet
 from polvet.budget import Budget
-from polvet.check import risk_bound as checker
+from polvet.check import bulk
 from polvet.check.checker import Accepted, Rejected, check
 from polvet.cli.app import run
 from polvet.domains import generate
@@ -57,9 +57,9 @@ def worlds(folder, count=WORLDS, seed=0):
 def judged(world, certificate):
     """Return what the checker says: the same whether states are checked one by one or in bulk."""
     found = []
-    for few in (checker.FEW, 0):
+    for few in (bulk.FEW, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(checker, "FEW", few)
+            patch.setattr(bulk, "FEW", few)
             found.append(check(json.loads(json.dumps(certificate)), world.subjects, Where("certificate")))
     assert type(found[0]) is type(found[1])
     assert not isinstance(found[0], Accepted) or found[0] == found[1]

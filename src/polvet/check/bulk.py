@@ -33,6 +33,8 @@ from polvet.policy.rounding import possible_choices
 from polvet.records.packed import unpack_arrays
 from polvet.records.state_json import Malformed
 
+FEW = 2_000
+"""Up to so many states are checked one by one in any case."""
 BLOCK = 1 << 15
 MOST_VALUES = 1 << 26
 """Of parts in a block: with many parts, blocks are shorter."""
@@ -255,9 +257,9 @@ class Bulk:
                     doubtful |= enabled & ((value < lower) | (value > upper))
 
 
-def listed_in_bulk(followed: Followed, item: Any, count: int, few: int) -> Bulk | None:
+def listed_in_bulk(followed: Followed, item: Any, count: int) -> Bulk | None:
     """Return the packed states in bulk, if they are more than a few and the model allows it."""
-    if count <= few:
+    if count <= FEW:
         return None
     try:
         return Bulk(followed, unpack_arrays(followed.arena.task.network.variables, item, count))

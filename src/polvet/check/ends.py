@@ -33,8 +33,6 @@ from polvet.records.packed import unpack_columns
 from polvet.records.state_json import Malformed
 
 BLOCK = 4096
-FEW = 2_000
-"""Up to so many states are checked one by one in any case."""
 MOST = 2**62
 BAD = ("stuck", "deadlock", "loop")
 
@@ -75,7 +73,7 @@ def _check_sure_end(followed: Followed, certificate: Mapping[str, Any], avoids: 
     """Return how many states are listed; Malformed unless runs surely end from all of them, and from all starts."""
     arena, item, count = followed.arena, certificate.get("states"), _count(certificate)
     numbers = _distances(certificate, count)
-    if (bulk := listed_in_bulk(followed, item, count, FEW)) is not None and max(numbers) < MOST:
+    if (bulk := listed_in_bulk(followed, item, count)) is not None and max(numbers) < MOST:
         bulk.check_starts()
         distances = np.array(numbers, dtype=np.int64)
 
@@ -96,7 +94,7 @@ def _check_sure_end(followed: Followed, certificate: Mapping[str, Any], avoids: 
 def _check_set(followed: Followed, certificate: Mapping[str, Any], last: State) -> int:
     """Return how many states are listed; Malformed unless runs go on among them for ever, and one came there."""
     item, count = certificate.get("set"), _count(certificate)
-    if (bulk := listed_in_bulk(followed, item, count, FEW)) is not None:
+    if (bulk := listed_in_bulk(followed, item, count)) is not None:
         if not bulk.listed(np.array([last], dtype=np.int64))[0]:
             raise Malformed("the last state of the run is not listed")
 

@@ -22,8 +22,6 @@ from polvet.records.packed import unpack_columns
 from polvet.records.state_json import Malformed
 
 BLOCK = 4096
-FEW = 2_000
-"""Up to so many states are checked one by one in any case."""
 BAD = ("stuck", "deadlock")
 
 
@@ -51,7 +49,7 @@ def check_closed_set(followed: Followed, certificate: Mapping[str, Any], who: st
 def _check_listed(followed: Followed, item: Any, count: int, avoids: list[str]) -> None:
     """Raise Malformed unless the packed states are closed; many of them in bulk, where the model allows it."""
     variables = followed.arena.task.network.variables
-    if (bulk := listed_in_bulk(followed, item, count, FEW)) is not None:
+    if (bulk := listed_in_bulk(followed, item, count)) is not None:
         bulk.check_starts()
         for state, following in successors(followed, bulk.doubtful_states(avoids), avoids):
             if not bulk.listed(np.array([following], dtype=np.int64))[0]:

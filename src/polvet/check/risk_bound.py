@@ -40,8 +40,6 @@ from polvet.records.state_json import Malformed
 Row = Mapping[State, Fraction]
 T = TypeVar("T")
 BLOCK = 4096
-FEW = 2_000
-"""Up to so many states are checked one by one in any case."""
 MOST = 2**62
 
 
@@ -50,7 +48,7 @@ def check_risk_bound(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
     followed = find_policy_arena(certificate, subjects)
     bound, values = _bound_and_values(certificate)
     item = certificate.get("states")
-    if (bulk := listed_in_bulk(followed, item, len(values), FEW)) is not None and _is_decision_process(followed):
+    if (bulk := listed_in_bulk(followed, item, len(values))) is not None and _is_decision_process(followed):
         worst = _check_starts_in_bulk(bulk, bound, values)
         listed = _Listed(bulk, values)
         _check_above(
@@ -79,7 +77,7 @@ def check_risk_exceeds(certificate: Mapping[str, Any], subjects: Subjects) -> Ch
     )
     if not isinstance(start, int) or isinstance(start, bool) or not 0 <= start < len(values):
         raise Malformed("'start' is no place in 'states'")
-    bulk = listed_in_bulk(followed, item, len(values), FEW) if max(ranks) < MOST else None
+    bulk = listed_in_bulk(followed, item, len(values)) if max(ranks) < MOST else None
     if bulk is not None and _is_decision_process(followed):
         value = _check_start(followed, bulk.states.state(start), bound, values[start])
         judged = [bulk.states.state(k) for k in np.flatnonzero(_maybe_not_below(bulk, values, ranks)).tolist()]
