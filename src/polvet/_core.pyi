@@ -357,7 +357,6 @@ class Enlargement:
         probability: NDArray[np.float64],
         option_start: NDArray[np.uint64],
         option_choice: NDArray[np.uint64],
-        fail: NDArray[np.uint8],
         initial: NDArray[np.uint32],
         minimum: NDArray[np.float64],
         least: NDArray[np.uint32],

@@ -1,14 +1,12 @@
 // The Python face of box questions: cells arrive as tuples (lower, upper, rows, holes), rows as (terms, marks, lower, upper).
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
 
 #include "boxes/boxes.h"
 
@@ -17,14 +15,12 @@ using namespace nb::literals;
 
 namespace polvet {
 
-using namespace boxes;
-
 namespace {
 
 std::vector<int64_t> numbers(nb::handle h, size_t n) {
-    auto found = nb::cast<std::vector<int64_t>>(h);
-    if (found.size() != n) throw nb::value_error("a box needs one bound per variable");
-    return found;
+    auto bounds = nb::cast<std::vector<int64_t>>(h);
+    if (bounds.size() != n) throw nb::value_error("a box needs one bound per variable");
+    return bounds;
 }
 
 int32_t checked_variable(int64_t v, size_t n) {
@@ -53,9 +49,9 @@ Cell read_cell(nb::handle h, size_t n) {
 }
 
 std::vector<Cell> read_cells(nb::handle h, size_t n) {
-    std::vector<Cell> found;
-    for (nb::handle cell : nb::cast<nb::sequence>(h)) found.push_back(read_cell(cell, n));
-    return found;
+    std::vector<Cell> cells;
+    for (nb::handle cell : nb::cast<nb::sequence>(h)) cells.push_back(read_cell(cell, n));
+    return cells;
 }
 
 Box read_box(nb::handle h, size_t n) {
@@ -64,13 +60,13 @@ Box read_box(nb::handle h, size_t n) {
 }
 
 std::vector<Box> read_boxes(nb::handle h, size_t n) {
-    std::vector<Box> found;
-    for (nb::handle one : nb::cast<nb::sequence>(h)) found.push_back(read_box(one, n));
-    return found;
+    std::vector<Box> boxes;
+    for (nb::handle one : nb::cast<nb::sequence>(h)) boxes.push_back(read_box(one, n));
+    return boxes;
 }
 
-struct PySystem : System {
-    using System::System;
+struct PySystem : BoxSystem {
+    using BoxSystem::BoxSystem;
     nb::object keep;           // the policy's kernel
     std::vector<Box> blocked;  // boxes whose states do not count, in every question about steps
 };
@@ -104,22 +100,22 @@ struct Watch {
     }
 };
 
-std::vector<Found> answered(const System& system, const std::vector<Asked>& questions, double seconds, uint64_t nodes, bool until_yes,
-                            unsigned threads) {
+std::vector<Outcome> outcomes_of(const BoxSystem& system, const std::vector<BatchQuestion>& questions, double seconds, uint64_t nodes,
+                                 bool until_yes, unsigned threads) {
     Watch watch(seconds, nodes);
-    std::vector<Found> found;
+    std::vector<Outcome> outcomes;
     {
         nb::gil_scoped_release unlocked;
-        found = system.find_all(questions, watch.budget, until_yes, std::max(1u, threads));
+        outcomes = system.find_all(questions, watch.budget, until_yes, std::max(1u, threads));
     }
     watch.raise();
-    return found;
+    return outcomes;
 }
 
-nb::object state_of(const Found& found) {
-    if (found.state.empty()) return nb::none();
+nb::object state_of(const Outcome& outcome) {
+    if (outcome.state.empty()) return nb::none();
     nb::list made;
-    for (int64_t x : found.state) made.append(x);
+    for (int64_t x : outcome.state) made.append(x);
     return nb::tuple(made);
 }
 
@@ -202,7 +198,7 @@ void bind_boxes(nb::module_& m) {
             [](const PySystem& self, std::vector<int64_t> lower, std::vector<int64_t> upper, uint64_t nodes) {
                 if (lower.size() != self.variables || upper.size() != self.variables)
                     throw nb::value_error("a box needs one bound per variable");
-                Question question;
+                BoxQuestion question;
                 question.box = {std::move(lower), std::move(upper)};
                 for (const Row& row : self.rows) question.rows.push_back(&row);
                 for (const Box& box : self.blocked) question.without_boxes.push_back(&box);
@@ -224,18 +220,18 @@ void bind_boxes(nb::module_& m) {
             [](const PySystem& self, nb::sequence regions, const std::vector<int32_t>& outputs, nb::handle without,
                nb::handle without_boxes, bool use_rows, uint64_t seed, uint64_t nodes, double seconds, bool until_yes, unsigned threads) {
                 const size_t n = self.variables;
-                std::vector<std::vector<Cell>> asked;
-                for (nb::handle region : regions) asked.push_back(read_cells(region, n));
-                if (asked.size() != outputs.size()) throw nb::value_error("a region needs one output");
+                std::vector<std::vector<Cell>> cells;
+                for (nb::handle region : regions) cells.push_back(read_cells(region, n));
+                if (cells.size() != outputs.size()) throw nb::value_error("a region needs one output");
                 for (int32_t k : outputs)
                     if (k >= 0 && (!self.scorer || static_cast<size_t>(k) >= self.scorer->outputs)) throw nb::value_error("no such output");
                 const std::vector<Cell> out = read_cells(without, n);
                 const std::vector<Box> boxes = read_boxes(without_boxes, n);
-                std::vector<Asked> questions;
+                std::vector<BatchQuestion> questions;
                 std::vector<size_t> places;  // of the regions with a cell, among the groups
-                for (size_t r = 0; r < asked.size(); ++r) {
-                    for (const Cell& cell : asked[r]) {
-                        auto state = [&, output = outputs[r], here = &cell](Question& question, std::vector<Row>&) {
+                for (size_t r = 0; r < cells.size(); ++r) {
+                    for (const Cell& cell : cells[r]) {
+                        auto state = [&, output = outputs[r], here = &cell](BoxQuestion& question, std::vector<Row>&) {
                             question.box = here->box;
                             for (const Row& row : here->rows) question.rows.push_back(&row);
                             if (use_rows)
@@ -248,16 +244,16 @@ void bind_boxes(nb::module_& m) {
                         };
                         questions.push_back({state, seed, places.size()});
                     }
-                    if (!asked[r].empty()) places.push_back(r);
+                    if (!cells[r].empty()) places.push_back(r);
                 }
-                const std::vector<Found> found = answered(self, questions, seconds, nodes, until_yes, threads);
+                const std::vector<Outcome> outcomes = outcomes_of(self, questions, seconds, nodes, until_yes, threads);
                 nb::list made;
-                for (size_t k = 0; k < found.size(); ++k) {
+                for (size_t k = 0; k < outcomes.size(); ++k) {
                     while (nb::len(made) < places[k]) made.append(nb::make_tuple(Answer::NO, nb::none(), 0));
-                    made.append(nb::make_tuple(found[k].answer, state_of(found[k]), found[k].nodes));
+                    made.append(nb::make_tuple(outcomes[k].answer, state_of(outcomes[k]), outcomes[k].nodes));
                 }
-                const bool over = until_yes && !found.empty() && found.back().answer == Answer::YES;
-                while (!over && nb::len(made) < asked.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), 0));
+                const bool over = until_yes && !outcomes.empty() && outcomes.back().answer == Answer::YES;
+                while (!over && nb::len(made) < cells.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), 0));
                 return made;
             },
             "regions"_a, "outputs"_a, "without"_a, "without_boxes"_a, "use_rows"_a, "seed"_a, "nodes"_a, "seconds"_a, "until_yes"_a,
@@ -276,12 +272,12 @@ void bind_boxes(nb::module_& m) {
                 std::vector<const Box*> without;
                 for (const Box& box : boxes) without.push_back(&box);
                 for (const Box& box : self.blocked) without.push_back(&box);
-                std::vector<Asked> questions;
+                std::vector<BatchQuestion> questions;
                 for (size_t group = 0; group < cells.size(); ++group)
-                    for (int32_t s : order) questions.push_back(self.asked_step(s, cells[group], within, without, seed, group));
-                const std::vector<Found> found = answered(self, questions, seconds, nodes, true, threads);
+                    for (int32_t s : order) questions.push_back(self.step_question(s, cells[group], within, without, seed, group));
+                const std::vector<Outcome> outcomes = outcomes_of(self, questions, seconds, nodes, true, threads);
                 nb::list made;
-                for (const Found& one : found)
+                for (const Outcome& one : outcomes)
                     made.append(nb::make_tuple(one.answer, state_of(one), one.answer == Answer::NO ? -1 : order[one.number], one.nodes));
                 while (order.empty() && nb::len(made) < cells.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), -1, 0));
                 return made;

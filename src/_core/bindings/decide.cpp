@@ -1,12 +1,12 @@
 // Python's view of the safety solvers.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/arrays.h"
 #include "bindings/listener.h"
 #include "decide/decide.h"
 #include "policies/bound_policy.h"
@@ -17,15 +17,6 @@ using namespace nb::literals;
 namespace polvet {
 
 namespace {
-
-template <class T> using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    if (shape.empty()) shape = {owned->size()};
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
 
 // What Python holds: the solvers (one per thread), and the last fault of the model.
 struct Decider {

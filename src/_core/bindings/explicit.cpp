@@ -1,8 +1,8 @@
 // Python's view of reachability from all start states.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/arrays.h"
 #include "bindings/listener.h"
 #include "explore/explicit.h"
 
@@ -11,17 +11,7 @@ using namespace nb::literals;
 
 namespace polvet {
 
-namespace {
-
-using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void bind_explicit(nb::module_& m) {
     nb::enum_<Reached>(m, "Reached")

@@ -1,10 +1,10 @@
 // Python's view of fuzzing.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 #include <algorithm>
 
 #include "bindings/listener.h"
+#include "bindings/runs.h"
 #include "explore/explore.h"
 #include "runs/fuzz.h"
 
@@ -15,26 +15,6 @@ namespace polvet {
 
 namespace {
 
-template <class T> using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    if (shape.empty()) shape = {owned->size()};
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
-
-nb::dict problems_of(Simulated& found) {
-    nb::dict result;
-    const size_t words = found.faulty.size();
-    result["status"] = found.status;
-    result["fault"] = found.fault;
-    result["policy_broken"] = found.policy_broken;
-    result["faulty"] = give(std::move(found.faulty), {size_t(words != 0), words});
-    return result;
-}
-
 struct StateSet {
     AnyTree store;
     uint32_t words;
@@ -42,12 +22,6 @@ struct StateSet {
         return std::visit([](const auto& s) { return s.size(); }, store);
     }
 };
-
-void check(const BoundPolicy& policy, const Packed& states, int32_t fail, int32_t goal) {
-    if (states.shape(1) != policy.program->words) throw nb::value_error("the states have another number of words");
-    const int32_t count = int32_t(policy.program->conditions.size());
-    if (fail >= count || goal >= count) throw nb::value_error("there is no such condition");
-}
 
 }  // namespace
 
@@ -88,10 +62,11 @@ void bind_fuzz(nb::module_& m) {
 
     m.def(
         "fuzz",
-        [](const BoundPolicy& policy, Packed starts, Column<uint64_t> runs, Column<double> temperature, int32_t fail, int32_t goal,
+        [](const BoundPolicy& policy, Packed starts, In<uint64_t> runs, In<double> temperature, int32_t fail, int32_t goal,
            int32_t distance, double novelty, Visits* visits, uint64_t max_steps, uint64_t seed, unsigned threads, double seconds,
            nb::object progress) {
-            check(policy, starts, fail, goal);
+            check_words(policy, starts);
+            check_conditions(policy, fail, goal);
             if (runs.shape(0) != starts.shape(0) || temperature.shape(0) != starts.shape(0))
                 throw nb::value_error("rows of different numbers");
             if (distance >= int32_t(policy.program->state_rewards.size())) throw nb::value_error("there is no such reward");
@@ -122,7 +97,8 @@ void bind_fuzz(nb::module_& m) {
     m.def(
         "policy_steps",
         [](const BoundPolicy& policy, Packed states, int32_t fail, int32_t goal) {
-            check(policy, states, fail, goal);
+            check_words(policy, states);
+            check_conditions(policy, fail, goal);
             PolicySteps found;
             {
                 nb::gil_scoped_release release;

@@ -1,12 +1,12 @@
 // Python's view of programs, machines and state spaces.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/arrays.h"
 #include "bindings/listener.h"
 #include "explore/explore.h"
 
@@ -14,16 +14,6 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace polvet {
-
-template <class T> using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-
-// A numpy array that owns a copy-free vector.
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    if (shape.empty()) shape = {owned->size()};
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
 
 // The number of SETW instructions from `entry` on, -1 where another one comes before HALT.
 static int32_t constants_of(const Program& program, int32_t entry) {

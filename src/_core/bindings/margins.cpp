@@ -1,10 +1,10 @@
 // Python's view of margins: how much a counted variable may still grow before `fail` is forced.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/arrays.h"
 #include "bindings/listener.h"
 #include "decide/need.h"
 
@@ -14,14 +14,6 @@ using namespace nb::literals;
 namespace polvet {
 
 namespace {
-
-using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
 
 struct MarginSearch {
     std::unique_ptr<NeedSearch> search;

@@ -1,10 +1,10 @@
 // Python's view of runs of a policy: simulation, single runs, reachability, and transitions for learning.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/listener.h"
+#include "bindings/runs.h"
 #include "explore/policy_space.h"
 #include "runs/lanes.h"
 #include "runs/rollout.h"
@@ -17,16 +17,6 @@ namespace polvet {
 
 namespace {
 
-template <class T> using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    if (shape.empty()) shape = {owned->size()};
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
-
 using Rows = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<uint8_t, nb::c_contig, nb::device::cpu>;
 using Costs = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -38,25 +28,6 @@ Shown shown(const Lanes& lanes, Rows* rows, Bytes* masks, Costs* cost, Bytes* en
         (end && end->size() != count) || (last && last->size() != width))
         throw nb::value_error("an array has another size");
     return {rows->data(), last ? last->data() : nullptr, masks->data(), end ? end->data() : nullptr, cost ? cost->data() : nullptr};
-}
-
-void check_words(const BoundPolicy& policy, const Packed& states) {
-    if (states.shape(1) != policy.program->words) throw nb::value_error("the states have another number of words");
-}
-
-void check_conditions(const BoundPolicy& policy, int32_t fail, int32_t goal) {
-    const int32_t count = int32_t(policy.program->conditions.size());
-    if (fail >= count || goal >= count) throw nb::value_error("there is no such condition");
-}
-
-nb::dict problems_of(Simulated& found) {
-    nb::dict result;
-    const size_t words = found.faulty.size();
-    result["status"] = found.status;
-    result["fault"] = found.fault;
-    result["policy_broken"] = found.policy_broken;
-    result["faulty"] = give(std::move(found.faulty), {size_t(words != 0), words});
-    return result;
 }
 
 }  // namespace

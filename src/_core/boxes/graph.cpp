@@ -11,7 +11,7 @@
 #include "boxes/margins.h"
 #include "boxes/relax.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
 struct PlainGraph {
     const UnitGraph* graph;
@@ -284,6 +284,6 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Bounds> graph_bounds(const PlainGraph& plain) { return std::make_unique<GraphBounds>(plain); }
+std::unique_ptr<PolicyBounds> graph_bounds(const PlainGraph& plain) { return std::make_unique<GraphBounds>(plain); }
 
-}  // namespace polvet::boxes
+}  // namespace polvet

@@ -8,13 +8,14 @@
 
 #include "boxes/boxes.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
-class MarginBounds : public Bounds {
+class MarginBounds : public PolicyBounds {
 public:
     explicit MarginBounds(size_t variables) : variables_(variables) {}
 
-    void judge(Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals, Verdict& out) override {
+    void judge(Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals,
+               Judgement& out) override {
         bool know = recall(out.known);
         for (int round = 0; round < 3; ++round) {
             set(box, rows);
@@ -82,7 +83,7 @@ protected:
     // Whether a softmax behind the scores surely keeps the output's order: no output that may be inapplicable is too far above it.
     // SOUND: an applicable one that is far above it is better than whatever the output is compared with, too.
     virtual bool is_heard(size_t output, const std::vector<Relation>& rivals) = 0;
-    // Bounds of hidden values, from and to a node of the search: what holds in a box holds in its parts.
+    // PolicyBounds of hidden values, from and to a node of the search: what holds in a box holds in its parts.
     virtual bool recall(const std::vector<double>& known) = 0;
     virtual void remember(std::vector<double>& known) const = 0;
 
@@ -103,7 +104,7 @@ protected:
         for (const Row* row : rows) {
             if (row->terms.size() < 2) continue;
             PlainRow made{{}, -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-            Wide least = 0, most = 0;
+            Int128 least = 0, most = 0;
             Row marks;
             marks.marks = row->marks;
             span(marks, box, least, most);
@@ -112,7 +113,7 @@ protected:
             if (row->upper != NO_UPPER) made.upper = static_cast<double>(row->upper - least);
             if (std::fabs(made.lower) != std::numeric_limits<double>::infinity() && std::fabs(made.lower) > 0x1p50) continue;
             if (std::fabs(made.upper) != std::numeric_limits<double>::infinity() && std::fabs(made.upper) > 0x1p50) continue;
-            for (const Term& term : row->terms)
+            for (const Summand& term : row->terms)
                 made.terms.emplace_back(static_cast<size_t>(term.variable), static_cast<double>(term.coefficient));
             rows_.push_back(std::move(made));
         }
@@ -188,7 +189,7 @@ protected:
         return best + lost;
     }
 
-    void remember_corner(const Box& box, const double* reduced, Verdict& out) {
+    void remember_corner(const Box& box, const double* reduced, Judgement& out) {
         const size_t n = variables_;
         out.candidate.resize(n);
         double best = 0;
@@ -248,4 +249,4 @@ protected:
 // target += factor * source. Lanes are different entries, never parts of one sum, and nothing is fused: the same bits everywhere.
 void add_multiple(double* target, const double* source, double factor, size_t count);
 
-}  // namespace polvet::boxes
+}  // namespace polvet

@@ -6,7 +6,7 @@
 #include "boxes/boxes.h"
 #include "boxes/margins.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
 struct PlainNetwork {
     struct Layer {
@@ -224,6 +224,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Bounds> network_bounds(const PlainNetwork& net, const Box& root) { return std::make_unique<NetworkBounds>(net, root); }
+std::unique_ptr<PolicyBounds> network_bounds(const PlainNetwork& net, const Box& root) {
+    return std::make_unique<NetworkBounds>(net, root);
+}
 
-}  // namespace polvet::boxes
+}  // namespace polvet

@@ -1,13 +1,12 @@
-// Bounds of a tree ensemble's scores over a box: reachable leaves, summed in tree order; see boxes.h.
+// PolicyBounds of a tree ensemble's scores over a box: reachable leaves, summed in tree order; see boxes.h.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "boxes/boxes.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
 // The trees over integer variables: a node asks whether a variable is at most `cut`, and every different question has a number.
 struct PlainTrees {
@@ -47,13 +46,13 @@ int64_t left_end(float threshold, bool strict) {
     return a;
 }
 
-class TreeBounds final : public Bounds {
+class TreeBounds final : public PolicyBounds {
 public:
     TreeBounds(const PlainTrees& plain, size_t variables) : plain_(plain), trees_(plain.trees), variables_(variables) {
         weights_.assign(plain.questions.size(), 0);
     }
 
-    void judge(Box& box, const std::vector<const Row*>&, int32_t output, const std::vector<Relation>& rivals, Verdict& out) override {
+    void judge(Box& box, const std::vector<const Row*>&, int32_t output, const std::vector<Relation>& rivals, Judgement& out) override {
         const size_t outputs = trees_.outputs;
         score(box);
         const size_t mine = static_cast<size_t>(output);
@@ -92,7 +91,7 @@ private:
         return high_[loser] < low_[winner] || (high_[loser] == low_[winner] && winner < loser);
     }
 
-    // Bounds on every output's score over the box, and the cuts that wait inside it.
+    // PolicyBounds on every output's score over the box, and the cuts that wait inside it.
     void score(const Box& box) {
         const size_t outputs = trees_.outputs;
         low_.assign(outputs, 0);
@@ -158,7 +157,7 @@ private:
     }
 
     // The split that most trees of the two outputs wait for, upper nodes first.
-    void choose_cut(const Box& box, size_t mine, size_t rival, Verdict& out) {
+    void choose_cut(const Box& box, size_t mine, size_t rival, Judgement& out) {
         double best = 0;
         int32_t question = -1;
         for (const Cut& cut : cuts_) {
@@ -216,6 +215,8 @@ std::shared_ptr<const PlainTrees> make_plain(const Trees& trees, const std::vect
     return plain;
 }
 
-std::unique_ptr<Bounds> tree_bounds(const PlainTrees& plain, size_t variables) { return std::make_unique<TreeBounds>(plain, variables); }
+std::unique_ptr<PolicyBounds> tree_bounds(const PlainTrees& plain, size_t variables) {
+    return std::make_unique<TreeBounds>(plain, variables);
+}
 
-}  // namespace polvet::boxes
+}  // namespace polvet

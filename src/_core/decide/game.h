@@ -10,10 +10,8 @@
 // outcomes of actions that nobody tries are neither hashed nor tested for `fail` and `goal`.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <random>
 #include <span>
 #include <tuple>
 
@@ -37,7 +35,7 @@ struct BrokenModel {
     Fault fault;
     std::vector<uint64_t> state;
 };  // thrown where the model breaks a rule
-struct Range {
+struct Outcomes {
     uint32_t begin, end;
 };
 
@@ -179,7 +177,7 @@ public:
         return rows_[s].action_end - rows_[s].action_begin;
     }
 
-    Range outcomes(uint32_t s, uint32_t k) {
+    Outcomes outcomes(uint32_t s, uint32_t k) {
         const size_t place = rows_[s].action_begin + k;
         if (actions_[place].begin == NONE) intern(s, place);
         return {actions_[place].begin, actions_[place].end};
@@ -298,7 +296,7 @@ public:
         }
         return rows_[s].action_end - rows_[s].action_begin;
     }
-    Range outcomes(uint32_t s, uint32_t k) {
+    Outcomes outcomes(uint32_t s, uint32_t k) {
         const Action& action = actions_[rows_[s].action_begin + k];
         return {action.begin, action.end};
     }

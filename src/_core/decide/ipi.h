@@ -85,7 +85,7 @@ private:
                 continue;
             }
             game.look();
-            const Range outcomes = game.outcomes(s, frame.action);
+            const Outcomes outcomes = game.outcomes(s, frame.action);
             frame.place = outcomes.begin;
             frame.end = outcomes.end;
         }
@@ -139,7 +139,7 @@ private:
     bool is_rejected(uint32_t s, uint32_t k) {  // Q(s, a) = 1
         Game& game = this->game_;
         game.look();
-        const Range outcomes = game.outcomes(s, k);
+        const Outcomes outcomes = game.outcomes(s, k);
         fit();
         for (uint32_t i = outcomes.begin; i < outcomes.end; ++i)
             if (game.known(game.target(i)) == UNSAFE) return true;
@@ -164,7 +164,7 @@ private:
             }
             choose(s);
             game.look();
-            const Range outcomes = game.outcomes(s, policy_[s]);
+            const Outcomes outcomes = game.outcomes(s, policy_[s]);
             frames_.push_back({s, outcomes.begin, outcomes.end});
         };
         enter(start);

@@ -6,6 +6,8 @@
 // Differs  a trial ends when it meets a state of the same trial again: safe policies may run for ever
 // Cost     O(b m n) in the worst case
 #pragma once
+#include <random>
+
 #include "decide/game.h"
 
 namespace polvet {
@@ -21,7 +23,7 @@ protected:
         const uint32_t count = game.actions(s);
         for (uint32_t k = 0; k < count; ++k) {
             game.look();
-            const Range outcomes = game.outcomes(s, k);
+            const Outcomes outcomes = game.outcomes(s, k);
             bool good = true;
             for (uint32_t i = outcomes.begin; i < outcomes.end && good; ++i) good = game.known(game.target(i)) != UNSAFE;
             if (good) return k;
@@ -84,7 +86,7 @@ private:
                 changed = true;
                 return;
             }
-            const Range outcomes = game.outcomes(s, k);
+            const Outcomes outcomes = game.outcomes(s, k);
             frames_.push_back({s, outcomes.begin, outcomes.end});
         };
         enter(start);
@@ -145,7 +147,7 @@ private:
                 game.learn(s, UNSAFE);
                 return;
             }
-            const Range outcomes = game.outcomes(s, k);
+            const Outcomes outcomes = game.outcomes(s, k);
             s = game.target(outcomes.begin + uint32_t(random_() % (outcomes.end - outcomes.begin)));
         }
     }
@@ -169,7 +171,7 @@ private:
                 solved = false;
                 continue;
             }  // the value of s is to change
-            const Range outcomes = game.outcomes(s, k);
+            const Outcomes outcomes = game.outcomes(s, k);
             seen_.resize(game.size(), 0);
             for (uint32_t i = outcomes.begin; i < outcomes.end; ++i) {
                 const uint32_t t = game.target(i);

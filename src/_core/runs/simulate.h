@@ -4,7 +4,6 @@
 // ones (the environment moves when it likes); one of its branches is drawn by its probability.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "policies/bound_policy.h"
