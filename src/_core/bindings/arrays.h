@@ -22,4 +22,10 @@ template <class T> nanobind::ndarray<nanobind::numpy, T> give(std::vector<T>&& v
     return nanobind::ndarray<nanobind::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
 }
 
+// The state in which something broke, as a row of its words; no row where there is none.
+inline nanobind::ndarray<nanobind::numpy, uint64_t> give_state(std::vector<uint64_t> state) {
+    const size_t words = state.size();
+    return give(std::move(state), {size_t(words != 0), words});
+}
+
 }  // namespace polvet

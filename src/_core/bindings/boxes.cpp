@@ -1,6 +1,6 @@
 // The Python face of box questions: cells arrive as tuples (lower, upper, rows, holes), rows as (terms, marks, lower, upper).
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -24,8 +24,8 @@ std::vector<int64_t> numbers(nb::handle h, size_t n) {
 }
 
 int32_t checked_variable(int64_t v, size_t n) {
-    if (v < 0 || static_cast<size_t>(v) >= n) throw nb::value_error("no such variable");
-    return static_cast<int32_t>(v);
+    if (v < 0 || size_t(v) >= n) throw nb::value_error("no such variable");
+    return int32_t(v);
 }
 
 Row read_row(nb::handle h, size_t n) {
@@ -79,7 +79,7 @@ struct Watch {
 
     Watch(double seconds, uint64_t nodes) {
         budget.nodes = nodes;
-        if (seconds < 1e9) budget.deadline = looked + std::chrono::microseconds(static_cast<int64_t>(std::max(0.0, seconds) * 1e6));
+        if (seconds < 1e9) budget.deadline = looked + std::chrono::microseconds(int64_t(std::max(0.0, seconds) * 1e6));
         budget.interrupted = [this] {
             const auto now = std::chrono::steady_clock::now();
             if (!interrupted && now - looked > std::chrono::milliseconds(100)) {
@@ -112,21 +112,23 @@ std::vector<Outcome> outcomes_of(const BoxSystem& system, const std::vector<Batc
     return outcomes;
 }
 
-nb::object state_of(const Outcome& outcome) {
-    if (outcome.state.empty()) return nb::none();
-    nb::list made;
-    for (int64_t x : outcome.state) made.append(x);
-    return nb::tuple(made);
+using State = nb::typed<nb::tuple, int64_t, nb::ellipsis>;
+
+std::optional<State> state_of(const Outcome& outcome) {
+    if (outcome.state.empty()) return std::nullopt;
+    nb::list values;
+    for (int64_t x : outcome.state) values.append(x);
+    return State(nb::tuple(values));
 }
 
 }  // namespace
 
 void bind_boxes(nb::module_& m) {
-    nb::enum_<Answer>(m, "BoxAnswer", "What a question about boxes is answered.")
-        .value("NO", Answer::NO)
-        .value("YES", Answer::YES)
-        .value("NEAR_TIE", Answer::NEAR_TIE)
-        .value("UNKNOWN", Answer::UNKNOWN);
+    nb::enum_<BoxAnswer>(m, "BoxAnswer", "What a question about boxes is answered.")
+        .value("NO", BoxAnswer::NO)
+        .value("YES", BoxAnswer::YES)
+        .value("NEAR_TIE", BoxAnswer::NEAR_TIE)
+        .value("UNKNOWN", BoxAnswer::UNKNOWN);
     nb::class_<PySystem>(m, "BoxSystem", "A policy and the steps it may take, ready for questions about boxes of states.")
         .def(
             "__init__",
@@ -147,8 +149,7 @@ void bind_boxes(nb::module_& m) {
         .def(
             "add_step",
             [](PySystem& self, int32_t output, nb::handle cell, nb::sequence updates) {
-                if (output >= 0 && (!self.scorer || static_cast<size_t>(output) >= self.scorer->outputs))
-                    throw nb::value_error("no such output");
+                if (output >= 0 && (!self.scorer || size_t(output) >= self.scorer->outputs)) throw nb::value_error("no such output");
                 Step step{output, read_cell(cell, self.variables), {}};
                 for (nb::handle one : updates) {
                     nb::tuple parts = nb::cast<nb::tuple>(one);
@@ -183,16 +184,10 @@ void bind_boxes(nb::module_& m) {
         .def("unblock_all", [](PySystem& self) { self.blocked.clear(); })
         .def_prop_ro("blocked",
                      [](const PySystem& self) {
-                         nb::list made;
-                         for (const Box& box : self.blocked) made.append(nb::make_tuple(nb::cast(box.lower), nb::cast(box.upper)));
-                         return made;
+                         std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> bounds;
+                         for (const Box& box : self.blocked) bounds.emplace_back(box.lower, box.upper);
+                         return bounds;
                      })
-        .def(
-            "is_blocked",
-            [](const PySystem& self, const std::vector<int64_t>& x) {
-                return std::any_of(self.blocked.begin(), self.blocked.end(), [&](const Box& box) { return box.holds(x.data()); });
-            },
-            "state"_a)
         .def(
             "all_blocked",
             [](const PySystem& self, std::vector<int64_t> lower, std::vector<int64_t> upper, uint64_t nodes) {
@@ -205,7 +200,7 @@ void bind_boxes(nb::module_& m) {
                 Budget budget;
                 budget.nodes = nodes;
                 nb::gil_scoped_release unlocked;
-                return self.find(question, 0, budget).answer == Answer::NO;
+                return self.find(question, 0, budget).answer == BoxAnswer::NO;
             },
             "lower"_a, "upper"_a, "nodes"_a, "Whether every state of the box that satisfies the rows is blocked; False at the limit.")
         .def(
@@ -224,7 +219,7 @@ void bind_boxes(nb::module_& m) {
                 for (nb::handle region : regions) cells.push_back(read_cells(region, n));
                 if (cells.size() != outputs.size()) throw nb::value_error("a region needs one output");
                 for (int32_t k : outputs)
-                    if (k >= 0 && (!self.scorer || static_cast<size_t>(k) >= self.scorer->outputs)) throw nb::value_error("no such output");
+                    if (k >= 0 && (!self.scorer || size_t(k) >= self.scorer->outputs)) throw nb::value_error("no such output");
                 const std::vector<Cell> out = read_cells(without, n);
                 const std::vector<Box> boxes = read_boxes(without_boxes, n);
                 std::vector<BatchQuestion> questions;
@@ -247,13 +242,13 @@ void bind_boxes(nb::module_& m) {
                     if (!cells[r].empty()) places.push_back(r);
                 }
                 const std::vector<Outcome> outcomes = outcomes_of(self, questions, seconds, nodes, until_yes, threads);
-                nb::list made;
+                std::vector<std::tuple<BoxAnswer, std::optional<State>, uint64_t>> made;
                 for (size_t k = 0; k < outcomes.size(); ++k) {
-                    while (nb::len(made) < places[k]) made.append(nb::make_tuple(Answer::NO, nb::none(), 0));
-                    made.append(nb::make_tuple(outcomes[k].answer, state_of(outcomes[k]), outcomes[k].nodes));
+                    while (made.size() < places[k]) made.emplace_back(BoxAnswer::NO, std::nullopt, 0);
+                    made.emplace_back(outcomes[k].answer, state_of(outcomes[k]), outcomes[k].nodes);
                 }
-                const bool over = until_yes && !outcomes.empty() && outcomes.back().answer == Answer::YES;
-                while (!over && nb::len(made) < cells.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), 0));
+                const bool over = until_yes && !outcomes.empty() && outcomes.back().answer == BoxAnswer::YES;
+                while (!over && made.size() < cells.size()) made.emplace_back(BoxAnswer::NO, std::nullopt, 0);
                 return made;
             },
             "regions"_a, "outputs"_a, "without"_a, "without_boxes"_a, "use_rows"_a, "seed"_a, "nodes"_a, "seconds"_a, "until_yes"_a,
@@ -268,7 +263,7 @@ void bind_boxes(nb::module_& m) {
                 const Box within = read_box(sources, self.variables);
                 const std::vector<Box> boxes = read_boxes(also_without, self.variables);
                 for (int32_t s : order)
-                    if (s < 0 || static_cast<size_t>(s) >= self.steps.size()) throw nb::value_error("no such step");
+                    if (s < 0 || size_t(s) >= self.steps.size()) throw nb::value_error("no such step");
                 std::vector<const Box*> without;
                 for (const Box& box : boxes) without.push_back(&box);
                 for (const Box& box : self.blocked) without.push_back(&box);
@@ -276,10 +271,10 @@ void bind_boxes(nb::module_& m) {
                 for (size_t group = 0; group < cells.size(); ++group)
                     for (int32_t s : order) questions.push_back(self.step_question(s, cells[group], within, without, seed, group));
                 const std::vector<Outcome> outcomes = outcomes_of(self, questions, seconds, nodes, true, threads);
-                nb::list made;
+                std::vector<std::tuple<BoxAnswer, std::optional<State>, int32_t, uint64_t>> made;
                 for (const Outcome& one : outcomes)
-                    made.append(nb::make_tuple(one.answer, state_of(one), one.answer == Answer::NO ? -1 : order[one.number], one.nodes));
-                while (order.empty() && nb::len(made) < cells.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), -1, 0));
+                    made.emplace_back(one.answer, state_of(one), one.answer == BoxAnswer::NO ? -1 : order[one.number], one.nodes);
+                while (order.empty() && made.size() < cells.size()) made.emplace_back(BoxAnswer::NO, std::nullopt, -1, 0);
                 return made;
             },
             "targets"_a, "sources"_a, "without_boxes"_a, "order"_a, "seed"_a, "nodes"_a, "seconds"_a, "threads"_a,
@@ -303,7 +298,7 @@ void bind_boxes(nb::module_& m) {
                     nb::gil_scoped_release unlocked;
                     box = self.widen(x.data(), step, cell, seed);
                 }
-                return nb::make_tuple(nb::cast(box.lower), nb::cast(box.upper));
+                return std::make_pair(box.lower, box.upper);
             },
             "state"_a, "step"_a, "target"_a, "seed"_a);
 }

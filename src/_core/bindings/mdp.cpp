@@ -1,5 +1,6 @@
 // The Python face of the mdp kernels: numpy arrays in, numpy arrays filled in place, the GIL released.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -34,8 +35,7 @@ struct Model {
             throw std::invalid_argument("choice_start and branch_start must begin at 0 and end at the number of choices and branches");
     }
     View view() const {
-        return {static_cast<uint32_t>(choice_start.size() - 1), choice_start.data(), branch_start.data(), target.data(),
-                probability.data()};
+        return {uint32_t(choice_start.size() - 1), choice_start.data(), branch_start.data(), target.data(), probability.data()};
     }
     uint64_t choices() const { return branch_start.size() - 1; }
 };
@@ -50,7 +50,7 @@ std::tuple<int, uint64_t, double> validate(const Model& model, double tolerance)
         if (first >= last || last > model.target.size()) return {2, c, 0.0};
         double sum = 0;
         for (uint64_t b = first; b < last; ++b) {
-            if (m.target[b] >= m.states) return {3, b, static_cast<double>(m.target[b])};
+            if (m.target[b] >= m.states) return {3, b, double(m.target[b])};
             if (!(m.probability[b] > 0.0 && m.probability[b] <= 1.0)) return {4, b, m.probability[b]};
             sum += m.probability[b];
         }
@@ -59,8 +59,10 @@ std::tuple<int, uint64_t, double> validate(const Model& model, double tolerance)
     return {0, 0, 0.0};
 }
 
-nb::dict report(const Statistics& s) {
-    nb::dict d;
+using Report = nb::typed<nb::dict, nb::str, int>;
+
+Report report(const Statistics& s) {
+    Report d;
     d["sweeps"] = s.sweeps;
     d["components"] = s.components;
     d["largest"] = s.largest;
@@ -75,17 +77,15 @@ void expect(bool holds, const char* what) {
 
 Bounds* bounds_of(Values& v) { return reinterpret_cast<Bounds*>(v.data()); }
 
-nb::dict solve(const Model& model, In<uint8_t> stop, nb::object reward, bool maximise, double gap, In<uint32_t> roots, Values value,
-               Out<uint32_t> choice, double time_limit) {
+Report solve(const Model& model, In<uint8_t> stop, const std::optional<In<double>>& reward, bool maximise, double gap, In<uint32_t> roots,
+             Values value, Out<uint32_t> choice, double time_limit) {
     const View m = model.view();
     expect(stop.size() == m.states && value.shape(0) == m.states && choice.size() == m.states,
            "stop, value and choice need one entry per state");
     Problem problem{m, stop.data(), nullptr, nullptr, maximise, gap};
-    In<double> rewards;
-    if (!reward.is_none()) {
-        rewards = nb::cast<In<double>>(reward);
-        expect(rewards.size() == model.choices(), "reward needs one entry per choice");
-        problem.reward = rewards.data();
+    if (reward) {
+        expect(reward->size() == model.choices(), "reward needs one entry per choice");
+        problem.reward = reward->data();
     }
     for (uint64_t i = 0; i < roots.size(); ++i) expect(roots.data()[i] < m.states, "a root is not a state");
     Statistics statistics;
@@ -98,23 +98,22 @@ nb::dict solve(const Model& model, In<uint8_t> stop, nb::object reward, bool max
     return report(statistics);
 }
 
-uint64_t steps(const Model& model, In<uint8_t> stop, nb::object reward, bool maximise, uint64_t count, Values value, double time_limit) {
+uint64_t steps(const Model& model, In<uint8_t> stop, const std::optional<In<double>>& reward, bool maximise, uint64_t count, Values value,
+               double time_limit) {
     const View m = model.view();
     expect(stop.size() == m.states && value.shape(0) == m.states, "stop and value need one entry per state");
     Problem problem{m, stop.data(), nullptr, nullptr, maximise, 0};
-    In<double> rewards;
-    if (!reward.is_none()) {
-        rewards = nb::cast<In<double>>(reward);
-        expect(rewards.size() == model.choices(), "reward needs one entry per choice");
-        problem.reward = rewards.data();
+    if (reward) {
+        expect(reward->size() == model.choices(), "reward needs one entry per choice");
+        problem.reward = reward->data();
     }
     Poll poll(time_limit);
     nb::gil_scoped_release release;
     return solve_steps(problem, count, bounds_of(value), poll);
 }
 
-nb::dict reward_bounded(const Model& model, In<uint8_t> stop, In<uint8_t> above, In<uint32_t> amount, bool maximise, uint64_t bound,
-                        bool at_least, double gap, Values value, double time_limit) {
+Report reward_bounded(const Model& model, In<uint8_t> stop, In<uint8_t> above, In<uint32_t> amount, bool maximise, uint64_t bound,
+                      bool at_least, double gap, Values value, double time_limit) {
     const View m = model.view();
     expect(stop.size() == m.states && above.size() == m.states && value.shape(0) == m.states && amount.size() == model.choices(),
            "stop and value need one entry per state, amount one per choice");
@@ -126,7 +125,7 @@ nb::dict reward_bounded(const Model& model, In<uint8_t> stop, In<uint8_t> above,
         nb::gil_scoped_release release;
         levels = solve_reward_bounded(problem, above.data(), amount.data(), bound, at_least, bounds_of(value), statistics, poll);
     }
-    nb::dict d = report(statistics);
+    Report d = report(statistics);
     d["levels"] = levels;
     return d;
 }
@@ -189,9 +188,8 @@ void bind_mdp(nb::module_& m) {
         .def(nb::init<In<uint64_t>, In<uint64_t>, In<uint32_t>, In<double>>(), "choice_start"_a, "branch_start"_a, "target"_a,
              "probability"_a);
     m.def("mdp_validate", &validate, "model"_a, "tolerance"_a);
-    m.def("mdp_solve", &solve, "model"_a, "stop"_a, "reward"_a.none(), "maximise"_a, "gap"_a, "roots"_a, "value"_a, "choice"_a,
-          "time_limit"_a);
-    m.def("mdp_steps", &steps, "model"_a, "stop"_a, "reward"_a.none(), "maximise"_a, "count"_a, "value"_a, "time_limit"_a);
+    m.def("mdp_solve", &solve, "model"_a, "stop"_a, "reward"_a, "maximise"_a, "gap"_a, "roots"_a, "value"_a, "choice"_a, "time_limit"_a);
+    m.def("mdp_steps", &steps, "model"_a, "stop"_a, "reward"_a, "maximise"_a, "count"_a, "value"_a, "time_limit"_a);
     m.def("mdp_reward_bounded", &reward_bounded, "model"_a, "stop"_a, "above"_a, "amount"_a, "maximise"_a, "bound"_a, "at_least"_a, "gap"_a,
           "value"_a, "time_limit"_a);
     m.def("mdp_qualitative", &qualitative, "model"_a, "safe"_a, "goal"_a, "maximise"_a, "one"_a, "result"_a);

@@ -27,7 +27,7 @@ std::vector<uint32_t> numbers(const In<uint32_t>& array) { return {array.data(),
 OptionModel options_of(const In<uint64_t>& branch_start, const In<uint32_t>& target, const In<uint64_t>& option_start,
                        const In<uint64_t>& option_choice, const double* probability = nullptr, const uint64_t* choice_start = nullptr) {
     expect(option_start.size() > 0 && option_choice.size() > 0 && branch_start.size() > 0);
-    const OptionModel model{{static_cast<uint32_t>(option_start.size() - 1), choice_start, branch_start.data(), target.data(), probability},
+    const OptionModel model{{uint32_t(option_start.size() - 1), choice_start, branch_start.data(), target.data(), probability},
                             option_start.data(),
                             option_choice.data()};
     expect(model.options() == option_choice.size() - 1 && model.choices() == branch_start.size() - 1 &&
@@ -80,7 +80,7 @@ public:
     uint64_t work() const { return growth_.risk().spent; }
     uint64_t count() const {
         const std::vector<uint8_t>& permitted = growth_.risk().permitted;
-        return static_cast<uint64_t>(std::count(permitted.begin(), permitted.end(), uint8_t{1}));
+        return uint64_t(std::count(permitted.begin(), permitted.end(), uint8_t{1}));
     }
 
 private:

@@ -16,11 +16,10 @@ inline void check_conditions(const BoundPolicy& policy, int32_t fail, int32_t go
 
 inline nanobind::dict problems_of(Simulated& runs) {
     nanobind::dict result;
-    const size_t words = runs.faulty.size();
     result["status"] = runs.status;
     result["fault"] = runs.fault;
     result["policy_broken"] = runs.policy_broken;
-    result["faulty"] = give(std::move(runs.faulty), {size_t(words != 0), words});
+    result["faulty"] = give_state(std::move(runs.faulty));
     return result;
 }
 

@@ -1,6 +1,9 @@
 // Python's view of longest walks, strongly connected components and breadth-first trees.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/arrays.h"
 #include "termination/graphs.h"
@@ -30,22 +33,24 @@ struct Search {
     std::vector<int64_t> wholes;
 };
 
+template <class T> using Longest = std::variant<nb::ndarray<nb::numpy, T>, std::vector<nb::ndarray<nb::numpy, int64_t>>>;
+
 template <class T>
-nb::object run(Search& self, const In<T>& weights, T tolerance, uint64_t sweeps, const std::optional<In<T>>& start,
-               std::vector<T>& longest) {
+std::optional<Longest<T>> run(Search& self, const In<T>& weights, T tolerance, uint64_t sweeps, const std::optional<In<T>>& start,
+                              std::vector<T>& longest) {
     if (weights.shape(0) != self.walks.edges()) throw nb::value_error("one weight is needed for every edge");
     if ((start ? start->shape(0) : longest.size()) != self.walks.size()) throw nb::value_error("one value is needed for every node");
     if (start) longest.assign(start->data(), start->data() + start->shape(0));
-    LongestWalks::Outcome found;
+    LongestWalks::Outcome outcome;
     {
         nb::gil_scoped_release release;
-        found = start ? self.walks.begin(weights.data(), tolerance, sweeps, longest)
-                      : self.walks.go_on(weights.data(), tolerance, sweeps, longest);
+        outcome = start ? self.walks.begin(weights.data(), tolerance, sweeps, longest)
+                        : self.walks.go_on(weights.data(), tolerance, sweeps, longest);
     }
-    if (found == LongestWalks::Outcome::POTENTIAL) return nb::cast(give(std::vector<T>(longest)));
-    if (found == LongestWalks::Outcome::MORE) return nb::none();
-    nb::list cycles;
-    for (const auto& cycle : self.walks.cycles) cycles.append(give(std::vector<int64_t>(cycle)));
+    if (outcome == LongestWalks::Outcome::POTENTIAL) return give(std::vector<T>(longest));
+    if (outcome == LongestWalks::Outcome::MORE) return std::nullopt;
+    std::vector<nb::ndarray<nb::numpy, int64_t>> cycles;
+    for (const auto& cycle : self.walks.cycles) cycles.push_back(give(std::vector<int64_t>(cycle)));
     return cycles;
 }
 
@@ -65,14 +70,14 @@ void bind_termination(nb::module_& m) {
             [](Search& self, In<double> weights, double tolerance, uint64_t sweeps, std::optional<In<double>> start) {
                 return run(self, weights, tolerance, sweeps, start, self.reals);
             },
-            "weights"_a, "tolerance"_a, "sweeps"_a, "start"_a.none(),
+            "weights"_a, "tolerance"_a, "sweeps"_a, "start"_a,
             "Longest walks as an array, or a list of cycles of positive weight; None where more sweeps are needed (start=None goes on).")
         .def(
             "search_whole",
             [](Search& self, In<int64_t> weights, uint64_t sweeps, std::optional<In<int64_t>> start) {
                 return run(self, weights, int64_t(0), sweeps, start, self.wholes);
             },
-            "weights"_a, "sweeps"_a, "start"_a.none(), "The same in whole numbers, exactly.");
+            "weights"_a, "sweeps"_a, "start"_a, "The same in whole numbers, exactly.");
     m.def(
         "strong_components",
         [](uint32_t size, Ends sources, Ends targets) {
@@ -86,7 +91,7 @@ void bind_termination(nb::module_& m) {
         [](uint32_t size, Ends sources, Ends targets) {
             check_ends(size, sources, targets);
             SearchTree tree = breadth_first(size, sources.data(), targets.data(), sources.shape(0));
-            return nb::make_tuple(give(std::move(tree.order)), give(std::move(tree.entered)));
+            return std::make_tuple(give(std::move(tree.order)), give(std::move(tree.entered)));
         },
         "size"_a, "sources"_a, "targets"_a, "The nodes in the order met from node 0, and the edge each was entered by.");
 }

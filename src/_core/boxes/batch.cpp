@@ -75,14 +75,14 @@ private:
         while (!(alone && is_late()) && take(k, rest)) {
             Budget mine{rest, budget_.deadline, [&, k] { return (alone && (given_back = given_back || is_cut())) || is_idle(k); }};
             Outcome outcome;
-            if (std::chrono::steady_clock::now() > budget_.deadline) outcome.answer = Answer::UNKNOWN;
+            if (std::chrono::steady_clock::now() > budget_.deadline) outcome.answer = BoxAnswer::UNKNOWN;
             else outcome = answer(questions_[k], mine);
             std::lock_guard lock(mutex_);
             if (given_back) {
                 next_ = k;  // nobody else is at work yet
                 return;
             }
-            if (outcome.answer == Answer::YES) {
+            if (outcome.answer == BoxAnswer::YES) {
                 least(yes_[questions_[k].group], k);
                 least(first_yes_, k);
             }
@@ -109,20 +109,21 @@ private:
             Outcome result;
             uint64_t spent = 0;
             for (size_t k = begins_[group]; k < end_of(group); ++k) {
-                Outcome outcome = finished_[k] ? std::move(outcomes_[k]) : Outcome{Answer::UNKNOWN, {}, 0, 0};
+                Outcome outcome = finished_[k] ? std::move(outcomes_[k]) : Outcome{BoxAnswer::UNKNOWN, {}, 0, 0};
                 const uint64_t rest = budget_.nodes > spent ? budget_.nodes - spent : 0;
                 // SOUND: one by one this question had been given up; what was not asked because of its YES stays UNKNOWN.
-                if (outcome.nodes > rest) outcome = {Answer::UNKNOWN, {}, rest + 1, 0};
+                if (outcome.nodes > rest) outcome = {BoxAnswer::UNKNOWN, {}, rest + 1, 0};
                 spent += outcome.nodes;
                 outcome.number = k - begins_[group];
-                const Answer said = outcome.answer;
-                if (said == Answer::YES || said == Answer::UNKNOWN || (said == Answer::NEAR_TIE && result.answer != Answer::UNKNOWN))
+                const BoxAnswer said = outcome.answer;
+                if (said == BoxAnswer::YES || said == BoxAnswer::UNKNOWN ||
+                    (said == BoxAnswer::NEAR_TIE && result.answer != BoxAnswer::UNKNOWN))
                     result = std::move(outcome);
-                if (said == Answer::YES) break;
+                if (said == BoxAnswer::YES) break;
             }
             result.nodes = spent;
             answers.push_back(std::move(result));
-            if (until_yes_ && answers.back().answer == Answer::YES) break;
+            if (until_yes_ && answers.back().answer == BoxAnswer::YES) break;
         }
         return answers;
     }

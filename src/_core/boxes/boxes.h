@@ -34,7 +34,7 @@ struct Step {
     void apply(const int64_t* x, int64_t* successor) const;
 };
 
-enum class Answer : int32_t { NO, YES, NEAR_TIE, UNKNOWN };
+enum class BoxAnswer : int32_t { NO, YES, NEAR_TIE, UNKNOWN };
 
 struct BoxQuestion {
     Box box;
@@ -52,7 +52,7 @@ struct Budget {
 };
 
 struct Outcome {
-    Answer answer = Answer::NO;
+    BoxAnswer answer = BoxAnswer::NO;
     std::vector<int64_t> state;
     uint64_t nodes = 0;
     size_t number = 0;
@@ -66,7 +66,7 @@ struct BatchQuestion {
 };
 
 // What a node learns from the policy's bounds: which rival excludes it, or how to go on.
-struct Judgement {
+struct NodeVerdict {
     bool excluded = false;
     std::vector<int64_t> candidate;  // a corner where the output's margin may be greatest
     int32_t split_variable = -1;
@@ -80,7 +80,7 @@ public:
     virtual ~PolicyBounds() = default;
     // Bound the output's margin over the rivals with state[k] == INSIDE (all of the box) or MIXED (part of it); may shrink the box.
     virtual void judge(Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals,
-                       Judgement& out) = 0;
+                       NodeVerdict& out) = 0;
     // Whether the output surely wins everywhere in the box against every rival that is not OUTSIDE.
     virtual bool wins(const Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals) = 0;
 };
@@ -120,7 +120,7 @@ public:
                                 size_t group) const;
     std::unique_ptr<PolicyBounds> bounds(const Box& root) const;
     // Whether the step's output may be chosen in a state: YES in the reference order, NEAR_TIE in some other order, NO.
-    Answer chooses(const int64_t* x, int32_t output) const;
+    BoxAnswer chooses(const int64_t* x, int32_t output) const;
     // Grow the state to a box whose every state (that satisfies the rows) takes this step into the target, surely.
     Box widen(const int64_t* x, int32_t step, const Cell& target, uint64_t seed) const;
 

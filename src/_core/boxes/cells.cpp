@@ -7,7 +7,7 @@ namespace polvet {
 
 Int128 Row::value(const int64_t* x) const {
     Int128 sum = 0;
-    for (const Summand& t : terms) sum += static_cast<Int128>(t.coefficient) * x[t.variable];
+    for (const Summand& t : terms) sum += Int128(t.coefficient) * x[t.variable];
     for (const Mark& m : marks)
         if (x[m.variable] == m.value) sum += m.coefficient;
     return sum;
@@ -30,13 +30,13 @@ bool Cell::holds(const int64_t* x) const {
 void span(const Row& row, const Box& box, Int128& low, Int128& high) {
     low = high = 0;
     for (const Summand& t : row.terms) {
-        const size_t v = static_cast<size_t>(t.variable);
-        const Int128 a = static_cast<Int128>(t.coefficient) * box.lower[v], b = static_cast<Int128>(t.coefficient) * box.upper[v];
+        const size_t v = size_t(t.variable);
+        const Int128 a = Int128(t.coefficient) * box.lower[v], b = Int128(t.coefficient) * box.upper[v];
         low += std::min(a, b);
         high += std::max(a, b);
     }
     for (const Mark& m : row.marks) {
-        const size_t v = static_cast<size_t>(m.variable);
+        const size_t v = size_t(m.variable);
         if (m.value < box.lower[v] || m.value > box.upper[v]) continue;
         const bool fixed = box.lower[v] == box.upper[v];
         low += fixed || m.coefficient < 0 ? m.coefficient : 0;
@@ -75,19 +75,19 @@ bool contract(Box& box, const std::vector<const Row*>& rows) {
             const bool tight_low = row->lower != NO_LOWER && low < row->lower, tight_high = row->upper != NO_UPPER && high > row->upper;
             if (!tight_low && !tight_high) continue;
             for (const Summand& t : row->terms) {
-                const size_t v = static_cast<size_t>(t.variable);
+                const size_t v = size_t(t.variable);
                 if (box.lower[v] == box.upper[v]) continue;
                 const Int128 a = t.coefficient, x = a * box.lower[v], y = a * box.upper[v], least = std::min(x, y), most = std::max(x, y);
                 int64_t new_low = box.lower[v], new_high = box.upper[v];
                 if (tight_high) {  // a x <= upper - (low - least)
-                    const Int128 room = static_cast<Int128>(row->upper) - (low - least);
-                    if (a > 0) new_high = static_cast<int64_t>(std::min<Int128>(new_high, floor_div(room, a)));
-                    else new_low = static_cast<int64_t>(std::max<Int128>(new_low, -floor_div(room, -a)));
+                    const Int128 room = Int128(row->upper) - (low - least);
+                    if (a > 0) new_high = int64_t(std::min<Int128>(new_high, floor_div(room, a)));
+                    else new_low = int64_t(std::max<Int128>(new_low, -floor_div(room, -a)));
                 }
                 if (tight_low) {  // a x >= lower - (high - most)
-                    const Int128 room = static_cast<Int128>(row->lower) - (high - most);
-                    if (a > 0) new_low = static_cast<int64_t>(std::max<Int128>(new_low, -floor_div(-room, a)));
-                    else new_high = static_cast<int64_t>(std::min<Int128>(new_high, floor_div(-room, -a)));
+                    const Int128 room = Int128(row->lower) - (high - most);
+                    if (a > 0) new_low = int64_t(std::max<Int128>(new_low, -floor_div(-room, a)));
+                    else new_high = int64_t(std::min<Int128>(new_high, floor_div(-room, -a)));
                 }
                 if (new_low > new_high) return false;
                 if (new_low != box.lower[v] || new_high != box.upper[v]) {
@@ -98,7 +98,7 @@ bool contract(Box& box, const std::vector<const Row*>& rows) {
                 }
             }
             for (const Mark& m : row->marks) {
-                const size_t v = static_cast<size_t>(m.variable);
+                const size_t v = size_t(m.variable);
                 if (box.lower[v] == box.upper[v] || m.value < box.lower[v] || m.value > box.upper[v]) continue;
                 const Int128 c = m.coefficient, rest_low = low - std::min<Int128>(c, 0), rest_high = high - std::max<Int128>(c, 0);
                 const bool can =

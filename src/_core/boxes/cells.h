@@ -40,7 +40,7 @@ struct Box {
     }
     double count() const {  // rounded: only to be compared with small numbers
         double product = 1;
-        for (size_t v = 0; v < lower.size(); ++v) product *= static_cast<double>(upper[v] - lower[v]) + 1;
+        for (size_t v = 0; v < lower.size(); ++v) product *= double(upper[v] - lower[v]) + 1;
         return product;
     }
     bool contains(const Box& other) const {

@@ -19,12 +19,12 @@ public:
     Outcome run() {
         Node root{question_.box, {}, {}};
         for (size_t k = 0; k < question_.without_boxes.size(); ++k)
-            if (question_.without_boxes[k]->meets(root.box)) root.open.push_back(static_cast<uint32_t>(k));
+            if (question_.without_boxes[k]->meets(root.box)) root.open.push_back(uint32_t(k));
         stack_.push_back(std::move(root));
         bool first = true;
         while (!stack_.empty()) {
             if (++outcome_.nodes > budget_.nodes || (outcome_.nodes % 16 == 0 && budget_.over())) {
-                outcome_.answer = Answer::UNKNOWN;
+                outcome_.answer = BoxAnswer::UNKNOWN;
                 return outcome_;
             }
             Node node = std::move(stack_.back());
@@ -40,7 +40,7 @@ public:
             if (divide(node)) return outcome_;
         }
         if (!near_.empty()) {
-            outcome_.answer = Answer::NEAR_TIE;
+            outcome_.answer = BoxAnswer::NEAR_TIE;
             outcome_.state = near_;
         }
         return outcome_;
@@ -112,10 +112,10 @@ private:
 
     // True if the search is over: the state counts and the output is the reference choice there.
     bool accept(const int64_t* x) {
-        const Answer answer = question_.output < 0 ? Answer::YES : system_.chooses(x, question_.output);
-        if (answer == Answer::NEAR_TIE && near_.empty()) near_.assign(x, x + system_.variables);
-        if (answer != Answer::YES) return false;
-        outcome_.answer = Answer::YES;
+        const BoxAnswer answer = question_.output < 0 ? BoxAnswer::YES : system_.chooses(x, question_.output);
+        if (answer == BoxAnswer::NEAR_TIE && near_.empty()) near_.assign(x, x + system_.variables);
+        if (answer != BoxAnswer::YES) return false;
+        outcome_.answer = BoxAnswer::YES;
         outcome_.state.assign(x, x + system_.variables);
         return true;
     }
@@ -137,7 +137,7 @@ private:
     bool sample(const Box& box) {
         point_.resize(system_.variables);
         for (size_t v = 0; v < point_.size(); ++v)
-            point_[v] = box.lower[v] + static_cast<int64_t>(random_() % static_cast<uint64_t>(box.upper[v] - box.lower[v] + 1));
+            point_[v] = box.lower[v] + int64_t(random_() % uint64_t(box.upper[v] - box.lower[v] + 1));
         return repair(box, point_) && counts(point_.data()) && accept(point_.data());
     }
 
@@ -149,19 +149,19 @@ private:
                 Int128 value = row->value(x.data());
                 const size_t count = row->terms.size();
                 if (count == 0) continue;
-                const size_t first = static_cast<size_t>(random_() % count);
+                const size_t first = size_t(random_() % count);
                 for (size_t i = 0; i < count; ++i) {
                     const bool low = row->lower != NO_LOWER && value < row->lower, high = row->upper != NO_UPPER && value > row->upper;
                     if (!low && !high) break;
                     fine = false;
                     const Summand& t = row->terms[(first + i) % count];
-                    const size_t v = static_cast<size_t>(t.variable);
+                    const size_t v = size_t(t.variable);
                     const Int128 missing = low ? row->lower - value : row->upper - value;
                     const Int128 a = t.coefficient;
                     Int128 move = missing / a;
                     if (move == 0) move = (missing > 0) == (a > 0) ? 1 : -1;
-                    const int64_t moved = static_cast<int64_t>(std::clamp<Int128>(x[v] + move, box.lower[v], box.upper[v]));
-                    value += a * (static_cast<Int128>(moved) - x[v]);
+                    const int64_t moved = int64_t(std::clamp<Int128>(x[v] + move, box.lower[v], box.upper[v]));
+                    value += a * (Int128(moved) - x[v]);
                     x[v] = moved;
                 }
             }
@@ -172,13 +172,13 @@ private:
 
     // Bound the policy over the node, then split what is left; true if the search is over.
     bool divide(Node& node) {
-        Judgement verdict;
+        NodeVerdict verdict;
         const int32_t output = question_.output;
         if (output >= 0) {
             rivals_.assign(system_.scorer->outputs, Relation::INSIDE);
             if (system_.filtered)
                 for (size_t m = 0; m < rivals_.size(); ++m) rivals_[m] = applicable(m, node.box);
-            if (rivals_[static_cast<size_t>(output)] == Relation::OUTSIDE && system_.filtered) return false;
+            if (rivals_[size_t(output)] == Relation::OUTSIDE && system_.filtered) return false;
             if (!bounds_) bounds_ = system_.bounds(question_.box);
             const double before = node.box.count();
             verdict.known = std::move(node.known);
@@ -198,7 +198,7 @@ private:
         int32_t variable = -1;
         int64_t cut = 0;
         // A rival that wins wherever it is applicable: cut along its guard. Else boxes that take most of the node away.
-        if (verdict.beaten_by >= 0) cut_along(system_.guards[static_cast<size_t>(verdict.beaten_by)], node.box, variable, cut);
+        if (verdict.beaten_by >= 0) cut_along(system_.guards[size_t(verdict.beaten_by)], node.box, variable, cut);
         if (variable < 0) cut_off(node, variable, cut);
         if (variable < 0 && verdict.split_variable >= 0) {
             variable = verdict.split_variable;
@@ -207,13 +207,13 @@ private:
         if (variable < 0)
             for (const Cell* cell : question_.without)
                 if (cut_along_cell(*cell, node.box, variable, cut)) break;
-        const size_t v = static_cast<size_t>(variable);
+        const size_t v = size_t(variable);
         if (variable < 0 || cut < node.box.lower[v] || cut >= node.box.upper[v]) widest(node.box, variable, cut);
-        split(node, static_cast<size_t>(variable), cut, verdict);
+        split(node, size_t(variable), cut, verdict);
         return false;
     }
 
-    void split(Node& node, size_t v, int64_t cut, const Judgement& verdict) {
+    void split(Node& node, size_t v, int64_t cut, const NodeVerdict& verdict) {
         Node left{node.box, node.open, node.known};
         left.box.upper[v] = cut;
         node.box.lower[v] = cut + 1;
@@ -242,20 +242,20 @@ private:
         if (relation(cell, box) != Relation::MIXED) return false;
         double best = 0;
         for (size_t v = 0; v < box.lower.size(); ++v) {
-            const double width = static_cast<double>(box.upper[v] - box.lower[v]) + 1;
+            const double width = double(box.upper[v] - box.lower[v]) + 1;
             if (cell.box.lower[v] > box.lower[v] && cell.box.lower[v] <= box.upper[v]) {
-                const double part = static_cast<double>(cell.box.lower[v] - box.lower[v]) / width;
+                const double part = double(cell.box.lower[v] - box.lower[v]) / width;
                 if (part > best) {
                     best = part;
-                    variable = static_cast<int32_t>(v);
+                    variable = int32_t(v);
                     cut = cell.box.lower[v] - 1;
                 }
             }
             if (cell.box.upper[v] < box.upper[v] && cell.box.upper[v] >= box.lower[v]) {
-                const double part = static_cast<double>(box.upper[v] - cell.box.upper[v]) / width;
+                const double part = double(box.upper[v] - cell.box.upper[v]) / width;
                 if (part > best) {
                     best = part;
-                    variable = static_cast<int32_t>(v);
+                    variable = int32_t(v);
                     cut = cell.box.upper[v];
                 }
             }
@@ -278,12 +278,11 @@ private:
             int64_t where = 0;
             for (size_t v = 0; v < node.box.lower.size(); ++v) {
                 const int64_t low = std::max(out.lower[v], node.box.lower[v]), high = std::min(out.upper[v], node.box.upper[v]);
-                const double share =
-                    (static_cast<double>(high - low) + 1) / (static_cast<double>(node.box.upper[v] - node.box.lower[v]) + 1);
+                const double share = (double(high - low) + 1) / (double(node.box.upper[v] - node.box.lower[v]) + 1);
                 part *= share;
                 if (share < narrowest) {
                     narrowest = share;
-                    at = static_cast<int32_t>(v);
+                    at = int32_t(v);
                     where = low > node.box.lower[v] ? low - 1 : high;
                 }
             }
@@ -300,7 +299,7 @@ private:
         for (size_t v = 0; v < box.lower.size(); ++v)
             if (box.upper[v] - box.lower[v] > best) {
                 best = box.upper[v] - box.lower[v];
-                variable = static_cast<int32_t>(v);
+                variable = int32_t(v);
                 cut = box.lower[v] + best / 2;
             }
     }

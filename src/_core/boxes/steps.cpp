@@ -10,10 +10,10 @@ namespace polvet {
 void Step::apply(const int64_t* x, int64_t* successor) const {
     for (const Update& u : updates) {
         Int128 sum = u.constant;
-        for (const Summand& t : u.terms) sum += static_cast<Int128>(t.coefficient) * x[t.variable];
+        for (const Summand& t : u.terms) sum += Int128(t.coefficient) * x[t.variable];
         for (const Mark& m : u.marks)
             if (x[m.variable] == m.value) sum += m.coefficient;
-        successor[u.variable] = static_cast<int64_t>(sum);
+        successor[u.variable] = int64_t(sum);
     }
 }
 
@@ -21,7 +21,7 @@ void Step::apply(const int64_t* x, int64_t* successor) const {
 bool BoxSystem::preimage(const Step& step, const Cell& target, BoxQuestion& question, std::vector<Row>& made) const {
     question.box = step.cell.box;
     std::vector<uint8_t> changed(variables, 0);
-    for (const Update& u : step.updates) changed[static_cast<size_t>(u.variable)] = 1;
+    for (const Update& u : step.updates) changed[size_t(u.variable)] = 1;
     for (size_t v = 0; v < variables; ++v) {
         if (changed[v]) continue;
         question.box.lower[v] = std::max(question.box.lower[v], target.box.lower[v]);
@@ -37,7 +37,7 @@ bool BoxSystem::preimage(const Step& step, const Cell& target, BoxQuestion& ques
         return true;
     };
     for (const Update& u : step.updates) {
-        const size_t v = static_cast<size_t>(u.variable);
+        const size_t v = size_t(u.variable);
         if (!add(Row{u.terms, u.marks, target.box.lower[v] - u.constant, target.box.upper[v] - u.constant})) return false;
     }
     for (const Row& row : target.rows) {  // substitute the updates into the target's rows
@@ -51,10 +51,10 @@ bool BoxSystem::preimage(const Step& step, const Cell& target, BoxQuestion& ques
             for (const Update& u : step.updates)
                 if (u.variable == t.variable) update = &u;
             if (!update) {
-                c[static_cast<size_t>(t.variable)] += t.coefficient;
+                c[size_t(t.variable)] += t.coefficient;
                 continue;
             }
-            for (const Summand& inner : update->terms) c[static_cast<size_t>(inner.variable)] += t.coefficient * inner.coefficient;
+            for (const Summand& inner : update->terms) c[size_t(inner.variable)] += t.coefficient * inner.coefficient;
             for (Mark mark : update->marks) {
                 mark.coefficient *= t.coefficient;
                 moved.marks.push_back(mark);
@@ -63,7 +63,7 @@ bool BoxSystem::preimage(const Step& step, const Cell& target, BoxQuestion& ques
             if (moved.upper != NO_UPPER) moved.upper -= t.coefficient * update->constant;
         }
         for (size_t v = 0; v < variables; ++v)
-            if (c[v]) moved.terms.push_back({static_cast<int32_t>(v), c[v]});
+            if (c[v]) moved.terms.push_back({int32_t(v), c[v]});
         if (!add(std::move(moved))) return false;
     }
     for (const Row& row : step.cell.rows) question.rows.push_back(&row);
@@ -77,7 +77,7 @@ bool BoxSystem::preimage(const Step& step, const Cell& target, BoxQuestion& ques
 }
 
 Box BoxSystem::widen(const int64_t* x, int32_t number, const Cell& target, uint64_t seed) const {
-    const Step& step = steps[static_cast<size_t>(number)];
+    const Step& step = steps[size_t(number)];
     Box box{{x, x + variables}, {x, x + variables}};
     std::vector<const Row*> known;
     for (const Row& row : rows) known.push_back(&row);
@@ -90,11 +90,11 @@ Box BoxSystem::widen(const int64_t* x, int32_t number, const Cell& target, uint6
         for (const Update& u : step.updates) {
             Int128 low, high;
             span(Row{u.terms, u.marks, NO_LOWER, NO_UPPER}, tried, low, high);
-            const size_t v = static_cast<size_t>(u.variable);
+            const size_t v = size_t(u.variable);
             if (low + u.constant < target.box.lower[v] || high + u.constant > target.box.upper[v]) return false;
         }
         std::vector<uint8_t> changed(variables, 0);
-        for (const Update& u : step.updates) changed[static_cast<size_t>(u.variable)] = 1;
+        for (const Update& u : step.updates) changed[size_t(u.variable)] = 1;
         for (size_t v = 0; v < variables; ++v)
             if (!changed[v] && (tried.lower[v] < target.box.lower[v] || tried.upper[v] > target.box.upper[v])) return false;
         if (step.output < 0) return true;
@@ -137,7 +137,7 @@ Box BoxSystem::widen(const int64_t* x, int32_t number, const Cell& target, uint6
 BatchQuestion BoxSystem::step_question(int32_t number, const Cell& target, const Box& within, const std::vector<const Box*>& without,
                                        uint64_t seed, size_t group) const {
     auto state = [this, number, &target, &within, &without](BoxQuestion& question, std::vector<Row>& made) {
-        if (!preimage(steps[static_cast<size_t>(number)], target, question, made)) return false;
+        if (!preimage(steps[size_t(number)], target, question, made)) return false;
         for (size_t v = 0; v < variables; ++v) {
             question.box.lower[v] = std::max(question.box.lower[v], within.lower[v]);
             question.box.upper[v] = std::min(question.box.upper[v], within.upper[v]);
@@ -146,7 +146,7 @@ BatchQuestion BoxSystem::step_question(int32_t number, const Cell& target, const
         question.without_boxes = without;
         return true;
     };
-    return {std::move(state), seed + static_cast<uint64_t>(number), group};
+    return {std::move(state), seed + uint64_t(number), group};
 }
 
 }  // namespace polvet

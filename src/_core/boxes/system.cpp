@@ -23,12 +23,12 @@ std::unique_ptr<PolicyBounds> BoxSystem::bounds(const Box& root) const {
     return plain ? network_bounds(*plain, root) : tree_bounds(*ensemble, variables);
 }
 
-Answer BoxSystem::chooses(const int64_t* x, int32_t output) const {
+BoxAnswer BoxSystem::chooses(const int64_t* x, int32_t output) const {
     thread_local std::vector<float> row, scores;
     thread_local std::vector<double> error;
     thread_local std::vector<uint8_t> mask, possible;
     row.resize(inputs.size());
-    for (size_t k = 0; k < inputs.size(); ++k) row[k] = static_cast<float>(static_cast<double>(x[inputs[k]]));
+    for (size_t k = 0; k < inputs.size(); ++k) row[k] = float(double(x[inputs[k]]));
     const uint8_t* given = nullptr;
     if (filtered) {
         mask.assign(scorer->outputs, 0);
@@ -39,23 +39,23 @@ Answer BoxSystem::chooses(const int64_t* x, int32_t output) const {
                     break;
                 }
         given = mask.data();
-        if (!mask[static_cast<size_t>(output)]) return Answer::NO;
+        if (!mask[size_t(output)]) return BoxAnswer::NO;
     }
     int32_t choice;
     if (!network) {
         scorer->choose(row.data(), 1, given, &choice);
-        return choice == output ? Answer::YES : Answer::NO;
+        return choice == output ? BoxAnswer::YES : BoxAnswer::NO;
     }
     uint8_t sure;
     network->choose_surely(row.data(), 1, given, &choice, &sure);
-    if (choice == output) return Answer::YES;
-    if (sure) return Answer::NO;
+    if (choice == output) return BoxAnswer::YES;
+    if (sure) return BoxAnswer::NO;
     scores.resize(scorer->outputs);
     error.resize(scorer->outputs);
     possible.resize(scorer->outputs);
     network->rounding_bounds(row.data(), 1, scores.data(), error.data());
     possible_choices(scores.data(), error.data(), scorer->outputs, given, possible.data());
-    return possible[static_cast<size_t>(output)] ? Answer::NEAR_TIE : Answer::NO;
+    return possible[size_t(output)] ? BoxAnswer::NEAR_TIE : BoxAnswer::NO;
 }
 
 }  // namespace polvet

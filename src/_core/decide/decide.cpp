@@ -233,9 +233,9 @@ private:
     }
 
     Lazy<Game>& lazy() {
-        auto* found = dynamic_cast<Lazy<Game>*>(algorithm_.get());
-        if (!found || !share_) throw std::invalid_argument("evidence needs the algorithm lazy with sharing");
-        return *found;
+        auto* lazy = dynamic_cast<Lazy<Game>*>(algorithm_.get());
+        if (!lazy || !share_) throw std::invalid_argument("evidence needs the algorithm lazy with sharing");
+        return *lazy;
     }
 
     Lazy<Game>& prover(Known wanted) {

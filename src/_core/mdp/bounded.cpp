@@ -30,7 +30,7 @@ Bounds worth(const View& m, uint64_t c, double reward, const Bounds* x) {
         for (uint64_t b = first; b < last; ++b) zero &= x[m.target[b]].hi == 0.0;
         if (zero) return {0, 0};
     }
-    const double terms = static_cast<double>(last - first);
+    const double terms = double(last - first);
     return {down(lo, terms), up(hi, terms)};
 }
 
@@ -104,7 +104,7 @@ uint64_t solve_reward_bounded(const Problem& problem, const uint8_t* stop, const
     level.cut = cut.data();
     level.stop = stop;
     level.reward = nullptr;
-    level.gap = problem.gap / static_cast<double>(bound + 1);
+    level.gap = problem.gap / double(bound + 1);
     std::vector<uint32_t> roots(m.states), choice(m.states), order;
     for (uint32_t s = 0; s < m.states; ++s) roots[s] = s;
     std::vector<std::vector<Bounds>> history(ring);

@@ -115,7 +115,7 @@ private:
             idle |= allowed_[c] && !(part_.flags[c] & (LEAVES | REWARDED));
         }
         for (uint32_t v = 0; v < part_.nodes(); ++v)
-            if (goal_choice_[v] == NONE) settle(v, INFINITE, part_.choice_start[v]);
+            if (goal_choice_[v] == UNSET) settle(v, INFINITE, part_.choice_start[v]);
         if (has_choice(LEAVES, NOT_ZERO | REWARDED)) {  // leaves at no cost to where nothing costs any more
             allow_all_but(NOT_ZERO | REWARDED);
             settle_almost_sure(0.0);
@@ -154,7 +154,7 @@ private:
     void settle_almost_sure(double value) {
         if (almost_sure(allowed_, goal_choice_) == 0) return;
         for (uint32_t v = 0; v < part_.nodes(); ++v)
-            if (goal_choice_[v] != NONE) settle(v, value, goal_choice_[v]);
+            if (goal_choice_[v] != UNSET) settle(v, value, goal_choice_[v]);
     }
 
     void collapse() {
@@ -226,35 +226,35 @@ private:
         std::vector<uint8_t> inside;
         for (;;) {
             const uint32_t stay = greatest_closed_set(part_, back_, allowed, inside);
-            via.assign(n, NONE);
+            via.assign(n, UNSET);
             if (stay == 0) return 0;
             queue.clear();
             for (uint32_t c = 0; c < part_.choices(); ++c)
-                if (allowed[c] && (part_.flags[c] & LEAVES) && via[part_.owner[c]] == NONE) {
+                if (allowed[c] && (part_.flags[c] & LEAVES) && via[part_.owner[c]] == UNSET) {
                     via[part_.owner[c]] = c;
                     queue.push_back(part_.owner[c]);
                 }
             for (size_t i = 0; i < queue.size() && queue.size() < stay; ++i)
                 for (uint32_t j = back_.start[queue[i]]; j < back_.start[queue[i] + 1]; ++j) {
                     const uint32_t c = back_.choice[j], v = part_.owner[c];
-                    if (allowed[c] && via[v] == NONE) {
+                    if (allowed[c] && via[v] == UNSET) {
                         via[v] = c;
                         queue.push_back(v);
                     }
                 }
             if (queue.size() == stay) return stay;
             for (uint32_t v = 0; v < n; ++v)
-                if (inside[v] && via[v] == NONE)
+                if (inside[v] && via[v] == UNSET)
                     for (uint32_t c = part_.choice_start[v]; c < part_.choice_start[v + 1]; ++c) allowed[c] = 0;
         }
     }
 
     // Where everything is infinite: a choice that keeps it so (towards a closed set or an infinite exit).
     void diverge(const std::vector<uint32_t>& members, const std::vector<uint8_t>& closed, const std::vector<uint8_t>& inside) {
-        std::vector<uint32_t> via(part_.nodes(), NONE), queue;
+        std::vector<uint32_t> via(part_.nodes(), UNSET), queue;
         for (uint32_t c = 0; c < part_.choices(); ++c) {
             const uint32_t v = part_.owner[c];
-            if (via[v] == NONE && ((part_.flags[c] & DIVERGES) || (!inside.empty() && inside[v] && closed[c]))) {
+            if (via[v] == UNSET && ((part_.flags[c] & DIVERGES) || (!inside.empty() && inside[v] && closed[c]))) {
                 via[v] = c;
                 queue.push_back(v);
             }
@@ -262,7 +262,7 @@ private:
         for (size_t i = 0; i < queue.size(); ++i)
             for (uint32_t j = back_.start[queue[i]]; j < back_.start[queue[i] + 1]; ++j) {
                 const uint32_t c = back_.choice[j];
-                if (via[part_.owner[c]] == NONE) {
+                if (via[part_.owner[c]] == UNSET) {
                     via[part_.owner[c]] = c;
                     queue.push_back(part_.owner[c]);
                 }
@@ -290,7 +290,7 @@ private:
             } else if (const uint32_t w = node[place & ~LOCAL]; w == i) {
                 self = true;
                 continue;
-            } else if (w == NONE) {
+            } else if (w == UNSET) {
                 leave += q;
                 constant.lo += q * fixed[place & ~LOCAL];
                 constant.hi += q * fixed[place & ~LOCAL];
@@ -305,7 +305,7 @@ private:
             constant.lo += p_.reward[c];
             constant.hi += p_.reward[c];
         }
-        double terms = static_cast<double>(m_.branch_start[c + 1] - m_.branch_start[c]) + 2;
+        double terms = double(m_.branch_start[c + 1] - m_.branch_start[c]) + 2;
         if (self) {
             // SOUND: the exact row sums to 1, so `mass` is 1 - p(self) to (terms) units.
             constant.lo /= mass;
@@ -319,19 +319,19 @@ private:
         system_.terms.push_back(terms);
         system_.leave.push_back(leave);
         system_.origin.push_back(local);
-        system_.branch_start.push_back(static_cast<uint32_t>(system_.target.size()));
+        system_.branch_start.push_back(uint32_t(system_.target.size()));
     }
 
     // Solves what graph analysis left open: states of one end component become one node, fixed states become constants.
     void numeric(const std::vector<uint32_t>& members, uint32_t level, const std::vector<double>& fixed, const std::vector<uint8_t>& keep,
                  const std::vector<uint32_t>& collapsed) {
         const uint32_t n = part_.nodes();
-        std::vector<uint32_t> node(n, NONE), of_mec(mec_.size() ? n : 0, NONE), start, list;
+        std::vector<uint32_t> node(n, UNSET), of_mec(mec_.size() ? n : 0, UNSET), start, list;
         uint32_t nodes = 0;
         for (uint32_t v = 0; v < n; ++v) {
             if (fixed[v] >= 0) continue;
-            if (!collapsed.empty() && mec_[v] != NONE) {
-                if (of_mec[mec_[v]] == NONE) of_mec[mec_[v]] = nodes++;
+            if (!collapsed.empty() && mec_[v] != UNSET) {
+                if (of_mec[mec_[v]] == UNSET) of_mec[mec_[v]] = nodes++;
                 node[v] = of_mec[mec_[v]];
             } else {
                 node[v] = nodes++;
@@ -340,13 +340,13 @@ private:
         if (nodes == 0) return;
         start.assign(nodes + 1, 0);
         for (uint32_t v = 0; v < n; ++v)
-            if (node[v] != NONE) ++start[node[v] + 1];
+            if (node[v] != UNSET) ++start[node[v] + 1];
         for (uint32_t i = 0; i < nodes; ++i) start[i + 1] += start[i];
         list.resize(start[nodes]);
         {
             std::vector<uint32_t> fill(start.begin(), start.end() - 1);
             for (uint32_t v = 0; v < n; ++v)
-                if (node[v] != NONE) list[fill[node[v]]++] = v;
+                if (node[v] != UNSET) list[fill[node[v]]++] = v;
         }
         system_.clear();
         for (uint32_t i = 0; i < nodes; ++i) {
@@ -356,11 +356,11 @@ private:
                     if (keep[c] && (collapsed.empty() || !collapsed[c]))
                         add_row(first + c - part_.choice_start[list[j]], c, i, node, fixed);
             }
-            system_.choice_start.push_back(static_cast<uint32_t>(system_.origin.size()));
+            system_.choice_start.push_back(uint32_t(system_.origin.size()));
         }
         std::vector<Bounds> value;
         std::vector<uint32_t> best;
-        const double share = std::max(0.9 * p_.gap / (static_cast<double>(level) * (level + 1.0)), 1e-13);
+        const double share = std::max(0.9 * p_.gap / (double(level) * (level + 1.0)), 1e-13);
         const double ceiling = p_.reward ? INFINITE : 1.0;
         if (!iterate(system_, p_.maximise, share, ceiling, value, best, statistics_, poll_)) statistics_.limit |= poll_.over();
         for (uint32_t i = 0; i < nodes; ++i) {
@@ -373,14 +373,14 @@ private:
     // Inside a collapsed end component every other state walks towards the one that takes the leaving choice.
     void lead_to(const std::vector<uint32_t>& members, const std::vector<uint32_t>& list, uint32_t first, uint32_t last, uint32_t exit,
                  Bounds v, const std::vector<uint32_t>& collapsed) {
-        via_.resize(part_.nodes(), NONE);
-        for (uint32_t j = first; j < last; ++j) via_[list[j]] = NONE;
+        via_.resize(part_.nodes(), UNSET);
+        for (uint32_t j = first; j < last; ++j) via_[list[j]] = UNSET;
         std::vector<uint32_t> queue{exit};
         via_[exit] = 0;
         for (size_t i = 0; i < queue.size(); ++i)
             for (uint32_t j = back_.start[queue[i]]; j < back_.start[queue[i] + 1]; ++j) {
                 const uint32_t c = back_.choice[j], w = part_.owner[c];
-                if (collapsed[c] && w != exit && mec_[w] == mec_[exit] && via_[w] == NONE) {
+                if (collapsed[c] && w != exit && mec_[w] == mec_[exit] && via_[w] == UNSET) {
                     via_[w] = c;
                     queue.push_back(w);
                     put(members, w, v, c);

@@ -57,7 +57,7 @@ Enlargement::Additions Enlargement::enlarge(const double* priority, double slack
     const auto offer = [&](uint32_t s) {
         if (model_.ends(s)) return;
         for (uint64_t o = model_.first(s); o < model_.first(s + 1); ++o)
-            if (!risk_.permitted[o] && priority[o] < INFINITE) heap.push({priority[o], static_cast<uint32_t>(o)});
+            if (!risk_.permitted[o] && priority[o] < INFINITE) heap.push({priority[o], uint32_t(o)});
     };
     for (uint32_t s = 0; s < model_.mdp.states; ++s)
         if (risk_.reached[s]) offer(s);
@@ -181,10 +181,10 @@ void Enlargement::take_least(const std::vector<uint32_t>& options) {
 void Enlargement::take_greedy(uint32_t o) {
     take({o}, [&](uint32_t s) {
         // Any option of least worth will do: the values are a pre-fixed point of the scheduler that takes it.
-        uint32_t best = static_cast<uint32_t>(model_.first(s));
+        uint32_t best = uint32_t(model_.first(s));
         double low = INFINITE;
         for (uint64_t p = model_.first(s); p < model_.first(s + 1); ++p)
-            if (const double x = risk_.worth(p); x < low) low = x, best = static_cast<uint32_t>(p);
+            if (const double x = risk_.worth(p); x < low) low = x, best = uint32_t(p);
         return best;
     });
 }

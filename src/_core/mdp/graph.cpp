@@ -57,7 +57,7 @@ void connect(const Local& part, const std::vector<uint8_t>& allowed, const std::
     std::vector<Frame> frames;
     std::vector<uint32_t> stack;
     uint32_t clock = 0;
-    for (uint32_t v : scope) index[v] = 0;  // nodes outside of the scope keep NONE
+    for (uint32_t v : scope) index[v] = 0;  // nodes outside of the scope keep UNSET
     const auto enter = [&](uint32_t v) {
         index[v] = ++clock;
         stack.push_back(v);
@@ -81,7 +81,7 @@ void connect(const Local& part, const std::vector<uint8_t>& allowed, const std::
                     descended = true;
                     break;
                 }
-                f.low = std::min(f.low, index[w]);  // NONE where w is finished or outside
+                f.low = std::min(f.low, index[w]);  // UNSET where w is finished or outside
             }
             if (descended) continue;
             const uint32_t v = f.node, low = f.low;
@@ -92,7 +92,7 @@ void connect(const Local& part, const std::vector<uint8_t>& allowed, const std::
                 do {
                     w = stack.back();
                     stack.pop_back();
-                    index[w] = NONE;
+                    index[w] = UNSET;
                     component[w] = next;
                 } while (w != v);
                 ++next;
@@ -123,9 +123,9 @@ uint32_t greatest_closed_set(const Local& part, const Predecessors& back, std::v
 
 uint32_t end_components(const Local& part, const Predecessors& back, std::vector<uint8_t>& allowed, std::vector<uint32_t>& component) {
     std::vector<uint8_t> inside;
-    component.assign(part.nodes(), NONE);
+    component.assign(part.nodes(), UNSET);
     if (greatest_closed_set(part, back, allowed, inside) == 0) return 0;
-    std::vector<uint32_t> count(part.nodes(), 0), scope, removed, index(part.nodes(), NONE);
+    std::vector<uint32_t> count(part.nodes(), 0), scope, removed, index(part.nodes(), UNSET);
     for (uint32_t c = 0; c < part.choices(); ++c)
         if (allowed[c]) ++count[part.owner[c]];
     for (uint32_t v = 0; v < part.nodes(); ++v)
@@ -152,16 +152,16 @@ uint32_t end_components(const Local& part, const Predecessors& back, std::vector
         remove_nodes(part, back, allowed, inside, count, removed);
         std::vector<uint32_t> again;
         for (uint32_t v : scope) {
-            if (!inside[v]) component[v] = NONE;
+            if (!inside[v]) component[v] = UNSET;
             else if (torn[component[v] - first]) again.push_back(v);
         }
         scope.swap(again);
     }
-    std::vector<uint32_t> renumber(next, NONE);
+    std::vector<uint32_t> renumber(next, UNSET);
     uint32_t total = 0;
     for (uint32_t v = 0; v < part.nodes(); ++v) {
-        if (component[v] == NONE) continue;
-        if (renumber[component[v]] == NONE) renumber[component[v]] = total++;
+        if (component[v] == UNSET) continue;
+        if (renumber[component[v]] == UNSET) renumber[component[v]] = total++;
         component[v] = renumber[component[v]];
     }
     for (uint32_t c = 0; c < part.choices(); ++c)

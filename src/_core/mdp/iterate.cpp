@@ -100,8 +100,7 @@ private:
     void propose(double tolerance, std::vector<uint32_t>& policy) {
         // How many cycles of eight pairs cost about as much as policy iteration does.
         double patience = s_.origin.size() > n_ ? 80 : 12;
-        if (n_ <= DIRECT)
-            patience = std::min(patience, 2 + patience / 12 * n_ * n_ * n_ / (192.0 * static_cast<double>(s_.target.size() + n_)));
+        if (n_ <= DIRECT) patience = std::min(patience, 2 + patience / 12 * n_ * n_ * n_ / (192.0 * double(s_.target.size() + n_)));
         double before = INFINITE, cycle = INFINITE;
         std::vector<double> first, second;
         int calm = 0;
@@ -190,7 +189,7 @@ private:
             near.push_back(policy[v]);
             for (uint32_t c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c)
                 if (c != policy[v] && std::abs(row(c, x_) - x_[v]) <= 1e-4 * x_[v]) near.push_back(c);
-            start.push_back(static_cast<uint32_t>(near.size()));
+            start.push_back(uint32_t(near.size()));
         }
         y.assign(n_, 0.0);
         for (int k = 0; k < 64; ++k) {
@@ -252,7 +251,7 @@ private:
         for (uint32_t i = 0; i < n_; ++i) {
             const uint32_t v = forward ? i : n_ - 1 - i;
             Bounds opt{};
-            uint32_t chosen = NONE;
+            uint32_t chosen = UNSET;
             for (uint32_t c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c) {
                 double lo = s_.constant[c].lo, hi = s_.constant[c].hi;
                 for (uint32_t b = s_.branch_start[c]; b < s_.branch_start[c + 1]; ++b) {
@@ -262,7 +261,7 @@ private:
                 }
                 lo = down(lo, s_.terms[c]);
                 hi = up(hi, s_.terms[c]);
-                if (chosen == NONE) {
+                if (chosen == UNSET) {
                     opt = {lo, hi};
                     chosen = c;
                 } else if (MAX) {

@@ -13,19 +13,19 @@ namespace {
 
 bool eliminate(const Equations& s, const std::vector<uint32_t>& policy, const std::vector<double>& right, std::vector<double>& x) {
     const uint32_t n = s.nodes();
-    std::vector<double> p(static_cast<size_t>(n) * n, 0.0), leave(n), b = right, pivot(n);
+    std::vector<double> p(size_t(n) * n, 0.0), leave(n), b = right, pivot(n);
     for (uint32_t v = 0; v < n; ++v) {
         leave[v] = s.leave[policy[v]];
         for (uint32_t i = s.branch_start[policy[v]]; i < s.branch_start[policy[v] + 1]; ++i) p[v * n + s.target[i]] += s.probability[i];
     }
     for (uint32_t k = n; k-- > 0;) {
-        const double* from = &p[static_cast<size_t>(k) * n];
+        const double* from = &p[size_t(k) * n];
         double out = leave[k];
         for (uint32_t j = 0; j < k; ++j) out += from[j];
         if (!(out > 0)) return false;  // the policy never leaves
         pivot[k] = out;
         for (uint32_t i = 0; i < k; ++i) {
-            double* to = &p[static_cast<size_t>(i) * n];
+            double* to = &p[size_t(i) * n];
             if (to[k] == 0) continue;
             const double f = to[k] / out;
             for (uint32_t j = 0; j < k; ++j) to[j] += f * from[j];
@@ -35,7 +35,7 @@ bool eliminate(const Equations& s, const std::vector<uint32_t>& policy, const st
     }
     for (uint32_t k = 0; k < n; ++k) {
         double sum = b[k];
-        for (uint32_t j = 0; j < k; ++j) sum += p[static_cast<size_t>(k) * n + j] * x[j];
+        for (uint32_t j = 0; j < k; ++j) sum += p[size_t(k) * n + j] * x[j];
         x[k] = sum / pivot[k];
     }
     return true;
@@ -69,11 +69,11 @@ struct Rows {
                     entry.push_back(q);
                 }
             }
-            start.push_back(static_cast<uint32_t>(column.size()));
+            start.push_back(uint32_t(column.size()));
         }
     }
 
-    uint32_t size() const { return static_cast<uint32_t>(start.size() - 1); }
+    uint32_t size() const { return uint32_t(start.size() - 1); }
 
     void multiply(const Vector& in, Vector& out) const {
         for (uint32_t v = 0; v < size(); ++v) {
@@ -88,7 +88,7 @@ struct Rows {
         for (uint32_t v = 0; v < size(); ++v) {
             long double sum = static_cast<long double>(right[v]) - x[v];
             for (uint32_t b = start[v]; b < start[v + 1]; ++b) sum -= static_cast<long double>(entry[b]) * x[column[b]];
-            out[v] = static_cast<double>(sum);
+            out[v] = double(sum);
         }
     }
 };
@@ -99,7 +99,7 @@ class Preconditioner {
 public:
     explicit Preconditioner(const Rows& rows) : rows_(rows), factor_(rows.entry), pivot_(rows.size(), 1.0) {
         const auto& [start, column, entry] = rows;
-        std::vector<uint32_t> where(rows.size(), NONE);
+        std::vector<uint32_t> where(rows.size(), UNSET);
         for (uint32_t v = 0; v < rows.size(); ++v) {
             for (uint32_t b = start[v]; b < start[v + 1]; ++b) where[column[b]] = b;
             for (uint32_t b = start[v]; b < start[v + 1] && column[b] < v; ++b) {
@@ -109,10 +109,10 @@ public:
                 for (uint32_t d = start[k]; d < start[k + 1]; ++d) {
                     if (column[d] <= k) continue;
                     if (column[d] == v) pivot_[v] -= l * factor_[d];
-                    else if (where[column[d]] != NONE) factor_[where[column[d]]] -= l * factor_[d];
+                    else if (where[column[d]] != UNSET) factor_[where[column[d]]] -= l * factor_[d];
                 }
             }
-            for (uint32_t b = start[v]; b < start[v + 1]; ++b) where[column[b]] = NONE;
+            for (uint32_t b = start[v]; b < start[v + 1]; ++b) where[column[b]] = UNSET;
             if (!(std::abs(pivot_[v]) > 1e-14)) pivot_[v] = 1e-14;
         }
     }

@@ -15,7 +15,7 @@ namespace polvet {
 inline constexpr double INFINITE = std::numeric_limits<double>::infinity();
 inline constexpr double UNIT = 0x1p-53;
 inline constexpr double TINY = 1e-300;
-inline constexpr uint32_t NONE = 0xFFFFFFFFu;
+inline constexpr uint32_t UNSET = 0xFFFFFFFFu;
 inline constexpr uint32_t DIRECT = 160;  // up to this many nodes linear systems are solved by elimination
 
 // An MDP in compressed rows, owned by numpy arrays. The branches of one state are contiguous.
@@ -78,7 +78,7 @@ struct Statistics {
     bool limit = false, loops = false;  // loops: some state has a branch to itself
 };
 
-// Bounds and an optimal choice (number inside the state, NONE where there is none) for every state reachable from `roots` without
+// Bounds and an optimal choice (number inside the state, UNSET where there is none) for every state reachable from `roots` without
 // passing a stopped state; other states keep what the arrays hold.
 void solve_topologically(const Problem& problem, const uint32_t* roots, uint64_t root_count, Bounds* value, uint32_t* choice,
                          Statistics& statistics, Poll& poll);
@@ -88,8 +88,8 @@ struct Local {
     std::vector<uint32_t> choice_start, branch_start, target, owner;
     std::vector<uint8_t> flags;  // LEAVES, NOT_ZERO, NOT_ONE, DIVERGES, REWARDED
 
-    uint32_t nodes() const { return static_cast<uint32_t>(choice_start.size() - 1); }
-    uint32_t choices() const { return static_cast<uint32_t>(owner.size()); }
+    uint32_t nodes() const { return uint32_t(choice_start.size() - 1); }
+    uint32_t choices() const { return uint32_t(owner.size()); }
     void clear();
 };
 inline constexpr uint8_t LEAVES = 1, NOT_ZERO = 2, NOT_ONE = 4, DIVERGES = 8, REWARDED = 16;
@@ -104,7 +104,7 @@ struct Predecessors {
 // Returns how many nodes are in it; `inside[node]` tells which.
 uint32_t greatest_closed_set(const Local& part, const Predecessors& back, std::vector<uint8_t>& allowed, std::vector<uint8_t>& inside);
 
-// Maximal end components of the part, using `allowed` choices only (which shrinks to theirs); component of each node or NONE.
+// Maximal end components of the part, using `allowed` choices only (which shrinks to theirs); component of each node or UNSET.
 uint32_t end_components(const Local& part, const Predecessors& back, std::vector<uint8_t>& allowed, std::vector<uint32_t>& component);
 
 // A contracting system x = opt_choice (constant + sum p x) on one strongly connected part; see mdp/iterate.cpp.
@@ -112,7 +112,7 @@ struct Equations {
     std::vector<uint32_t> choice_start, branch_start, target, origin;
     std::vector<double> probability, middle, terms, leave;  // leave: probability mass of each row that goes outside
     std::vector<Bounds> constant;
-    uint32_t nodes() const { return static_cast<uint32_t>(choice_start.size() - 1); }
+    uint32_t nodes() const { return uint32_t(choice_start.size() - 1); }
     void clear();
 };
 

@@ -37,9 +37,9 @@ bool least_risk_game(const OptionModel& model, double* value, uint32_t* best, Po
                     double sum = 0;
                     for (uint64_t b = mdp.branch_start[c]; b < mdp.branch_start[c + 1]; ++b)
                         sum += mdp.probability[b] * value[mdp.target[b]];
-                    worst = std::max(worst, down(sum, static_cast<double>(mdp.branch_start[c + 1] - mdp.branch_start[c])));
+                    worst = std::max(worst, down(sum, double(mdp.branch_start[c + 1] - mdp.branch_start[c])));
                 }
-                if (worst < low) low = worst, best[k] = static_cast<uint32_t>(o);
+                if (worst < low) low = worst, best[k] = uint32_t(o);
             }
             if (low > value[k]) {
                 changed |= low > value[k] + (1e-14 * value[k] + 1e-300);
@@ -78,7 +78,7 @@ uint64_t learn_quality(const OptionModel& model, const uint8_t* permitted, const
             uint64_t b = mdp.branch_start[c];
             while (b + 1 < mdp.branch_start[c + 1] && draw >= mdp.probability[b]) draw -= mdp.probability[b++];
             const uint32_t next = mdp.target[b];
-            const double rate = 1.0 / (1.0 + 0.05 * static_cast<double>(++seen[c]));
+            const double rate = 1.0 / (1.0 + 0.05 * double(++seen[c]));
             quality[chosen] += rate * (cost[c] + lowest(next) - quality[chosen]);
             s = next;
             ++steps;

@@ -18,7 +18,7 @@ BackwardIndex::BackwardIndex(const View& m) : start(m.states + 1, 0) {
     for (uint32_t s = 0; s < m.states; ++s)
         for (uint64_t c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c) {
             owner[c] = s;
-            for (uint64_t b = m.branch_start[c]; b < m.branch_start[c + 1]; ++b) choice[fill[m.target[b]]++] = static_cast<uint32_t>(c);
+            for (uint64_t b = m.branch_start[c]; b < m.branch_start[c + 1]; ++b) choice[fill[m.target[b]]++] = uint32_t(c);
         }
 }
 
@@ -130,7 +130,7 @@ uint32_t connected_components(const View& m, uint32_t* component, Poll& poll) {
             do {
                 t = stack.back();
                 stack.pop_back();
-                index[t] = NONE;
+                index[t] = UNSET;
                 component[t] = count;
             } while (t != s);
             ++count;

@@ -41,7 +41,7 @@ void Rejection::follow_worst() {
             for (uint64_t c = model.option_choice[o]; risk_.permitted[o] && c < model.option_choice[o + 1]; ++c)
                 if (const double x = risk_.expected(c); x >= high * (1 - TIE)) choices.push_back({x, c}), high = std::max(high, x);
         std::erase_if(choices, [&](const auto& one) { return one.first < high * (1 - TIE); });
-        const double share = arrival_[s] / static_cast<double>(choices.size());
+        const double share = arrival_[s] / double(choices.size());
         for (const auto& [x, c] : choices) {
             loss_ += share * std::max(0.0, value[s] - x);
             for (uint64_t b = model.mdp.branch_start[c]; b < model.mdp.branch_start[c + 1]; ++b)

@@ -28,7 +28,7 @@ RiskValues::RiskValues(const OptionModel& model_, std::vector<uint32_t> initial_
       hope_(model.mdp.states, 0.0),
       stamp_(model.mdp.states, 0) {
     for (uint64_t o = 0; o < model.options(); ++o)
-        for (uint64_t c = model.option_choice[o]; c < model.option_choice[o + 1]; ++c) option_of_[c] = static_cast<uint32_t>(o);
+        for (uint64_t c = model.option_choice[o]; c < model.option_choice[o + 1]; ++c) option_of_[c] = uint32_t(o);
     for (const uint32_t s : initial) is_initial_[s] = 1;
     weigh();
 }
@@ -74,7 +74,7 @@ void RiskValues::weigh() {
     top_down.resize(model.mdp.states);
     std::iota(top_down.begin(), top_down.end(), 0u);
     std::stable_sort(top_down.begin(), top_down.end(), [&](uint32_t a, uint32_t b) { return rank[a] > rank[b]; });
-    for (const uint32_t s : initial) arriving[s] = 1.0 / static_cast<double>(initial.size());
+    for (const uint32_t s : initial) arriving[s] = 1.0 / double(initial.size());
     double rest = 1;
     for (int sweep = 0; sweep < SWEEPS && rest > 1e-6; ++sweep) {
         rest = 0;
@@ -82,7 +82,7 @@ void RiskValues::weigh() {
             const double here = std::exchange(arriving[s], 0.0);
             if (here == 0) continue;
             weight_[s] += here;
-            const double share = here / static_cast<double>(model.mdp.choice_start[s + 1] - model.mdp.choice_start[s]);
+            const double share = here / double(model.mdp.choice_start[s + 1] - model.mdp.choice_start[s]);
             for (uint64_t b = model.mdp.first_branch(s); b < model.mdp.last_branch(s); ++b) {
                 arriving[model.mdp.target[b]] += share * model.mdp.probability[b];
                 if (rank[model.mdp.target[b]] >= rank[s]) rest += share * model.mdp.probability[b];

@@ -46,7 +46,7 @@ public:
         const uint64_t begin = model.mdp.branch_start[c], end = model.mdp.branch_start[c + 1];
         for (uint64_t b = begin; b < end; ++b) sum += model.mdp.probability[b] * value[model.mdp.target[b]];
         work_ += end - begin;
-        return down(sum, static_cast<double>(end - begin));
+        return down(sum, double(end - begin));
     }
 
     const OptionModel model;

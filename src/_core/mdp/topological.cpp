@@ -33,7 +33,7 @@ public:
         for (uint32_t s = 0; s < m_.states; ++s)
             if (p_.stop[s] != 0) {
                 index_[s] = DONE;
-                choice_[s] = NONE;
+                choice_[s] = UNSET;
                 const double end = p_.reward ? (p_.stop[s] == 1 ? 0.0 : INFINITE) : (p_.stop[s] == 1 ? 1.0 : 0.0);
                 value_[s] = {end, end};
             }
@@ -144,7 +144,7 @@ private:
         }
         lo += reward;
         hi += reward;
-        double terms = static_cast<double>(last - first);
+        double terms = double(last - first);
         if (self) {
             // SOUND: the exact row sums to 1, so 1 - p(self) is the exact sum of the other probabilities, which `mass` has to (terms) units.
             lo /= mass;
@@ -170,7 +170,7 @@ private:
         const uint64_t first = m_.choice_start[s], last = m_.choice_start[s + 1];
         const double worst = p_.reward ? INFINITE : 0.0;
         Bounds best{worst, worst};
-        uint32_t chosen = NONE;
+        uint32_t chosen = UNSET;
         for (uint64_t c = first; c < last; ++c) {
             bool stays;
             Bounds v = worth(s, c, loop, stays);
@@ -179,18 +179,18 @@ private:
                 if (p_.maximise == (p_.reward == nullptr)) continue;
                 v = {worst, worst};
             }
-            if (chosen == NONE) {
+            if (chosen == UNSET) {
                 best = v;
-                chosen = static_cast<uint32_t>(c - first);
+                chosen = uint32_t(c - first);
             } else if (p_.maximise) {
-                if (v.lo > best.lo || (v.lo == best.lo && v.hi > best.hi)) chosen = static_cast<uint32_t>(c - first);
+                if (v.lo > best.lo || (v.lo == best.lo && v.hi > best.hi)) chosen = uint32_t(c - first);
                 best = {std::max(best.lo, v.lo), std::max(best.hi, v.hi)};
             } else {
-                if (v.hi < best.hi || (v.hi == best.hi && v.lo < best.lo)) chosen = static_cast<uint32_t>(c - first);
+                if (v.hi < best.hi || (v.hi == best.hi && v.lo < best.lo)) chosen = uint32_t(c - first);
                 best = {std::min(best.lo, v.lo), std::min(best.hi, v.hi)};
             }
         }
-        if (chosen == NONE && first < last) chosen = 0;
+        if (chosen == UNSET && first < last) chosen = 0;
         value_[s] = best;
         choice_[s] = chosen;
     }
