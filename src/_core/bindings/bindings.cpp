@@ -14,11 +14,11 @@ void bind_fuzz(nb::module_&);
 void bind_explicit(nb::module_&);
 void bind_boxes(nb::module_&);
 void bind_termination(nb::module_&);
-}  // namespace polvet
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_&);
 void bind_permissive(nb::module_&);
 void bind_shield_table(nb::module_&);
+}  // namespace polvet
 
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
@@ -26,10 +26,10 @@ NB_MODULE(_core, m) {
     polvet::bind_starts(m);
     polvet::bind_decide(m);
     polvet::bind_margins(m);
-    bind_mdp(m);
-    bind_policies(m);
-    bind_permissive(m);
-    bind_shield_table(m);
+    polvet::bind_mdp(m);
+    polvet::bind_policies(m);
+    polvet::bind_permissive(m);
+    polvet::bind_shield_table(m);
     polvet::bind_bound_policy(m);
     polvet::bind_simulate(m);
     polvet::bind_fuzz(m);

@@ -1,6 +1,5 @@
 // The Python face of box questions: cells arrive as tuples (lower, upper, rows, holes), rows as (terms, marks, lower, upper).
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
@@ -8,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
 
 #include "boxes/boxes.h"
 
@@ -17,19 +15,17 @@ using namespace nb::literals;
 
 namespace polvet {
 
-using namespace boxes;
-
 namespace {
 
 std::vector<int64_t> numbers(nb::handle h, size_t n) {
-    auto found = nb::cast<std::vector<int64_t>>(h);
-    if (found.size() != n) throw nb::value_error("a box needs one bound per variable");
-    return found;
+    auto bounds = nb::cast<std::vector<int64_t>>(h);
+    if (bounds.size() != n) throw nb::value_error("a box needs one bound per variable");
+    return bounds;
 }
 
 int32_t checked_variable(int64_t v, size_t n) {
-    if (v < 0 || static_cast<size_t>(v) >= n) throw nb::value_error("no such variable");
-    return static_cast<int32_t>(v);
+    if (v < 0 || size_t(v) >= n) throw nb::value_error("no such variable");
+    return int32_t(v);
 }
 
 Row read_row(nb::handle h, size_t n) {
@@ -53,9 +49,9 @@ Cell read_cell(nb::handle h, size_t n) {
 }
 
 std::vector<Cell> read_cells(nb::handle h, size_t n) {
-    std::vector<Cell> found;
-    for (nb::handle cell : nb::cast<nb::sequence>(h)) found.push_back(read_cell(cell, n));
-    return found;
+    std::vector<Cell> cells;
+    for (nb::handle cell : nb::cast<nb::sequence>(h)) cells.push_back(read_cell(cell, n));
+    return cells;
 }
 
 Box read_box(nb::handle h, size_t n) {
@@ -64,13 +60,13 @@ Box read_box(nb::handle h, size_t n) {
 }
 
 std::vector<Box> read_boxes(nb::handle h, size_t n) {
-    std::vector<Box> found;
-    for (nb::handle one : nb::cast<nb::sequence>(h)) found.push_back(read_box(one, n));
-    return found;
+    std::vector<Box> boxes;
+    for (nb::handle one : nb::cast<nb::sequence>(h)) boxes.push_back(read_box(one, n));
+    return boxes;
 }
 
-struct PySystem : System {
-    using System::System;
+struct PySystem : BoxSystem {
+    using BoxSystem::BoxSystem;
     nb::object keep;           // the policy's kernel
     std::vector<Box> blocked;  // boxes whose states do not count, in every question about steps
 };
@@ -83,7 +79,7 @@ struct Watch {
 
     Watch(double seconds, uint64_t nodes) {
         budget.nodes = nodes;
-        if (seconds < 1e9) budget.deadline = looked + std::chrono::microseconds(static_cast<int64_t>(std::max(0.0, seconds) * 1e6));
+        if (seconds < 1e9) budget.deadline = looked + std::chrono::microseconds(int64_t(std::max(0.0, seconds) * 1e6));
         budget.interrupted = [this] {
             const auto now = std::chrono::steady_clock::now();
             if (!interrupted && now - looked > std::chrono::milliseconds(100)) {
@@ -104,33 +100,35 @@ struct Watch {
     }
 };
 
-std::vector<Found> answered(const System& system, const std::vector<Asked>& questions, double seconds, uint64_t nodes, bool until_yes,
-                            unsigned threads) {
+std::vector<Outcome> outcomes_of(const BoxSystem& system, const std::vector<BatchQuestion>& questions, double seconds, uint64_t nodes,
+                                 bool until_yes, unsigned threads) {
     Watch watch(seconds, nodes);
-    std::vector<Found> found;
+    std::vector<Outcome> outcomes;
     {
         nb::gil_scoped_release unlocked;
-        found = system.find_all(questions, watch.budget, until_yes, std::max(1u, threads));
+        outcomes = system.find_all(questions, watch.budget, until_yes, std::max(1u, threads));
     }
     watch.raise();
-    return found;
+    return outcomes;
 }
 
-nb::object state_of(const Found& found) {
-    if (found.state.empty()) return nb::none();
-    nb::list made;
-    for (int64_t x : found.state) made.append(x);
-    return nb::tuple(made);
+using State = nb::typed<nb::tuple, int64_t, nb::ellipsis>;
+
+std::optional<State> state_of(const Outcome& outcome) {
+    if (outcome.state.empty()) return std::nullopt;
+    nb::list values;
+    for (int64_t x : outcome.state) values.append(x);
+    return State(nb::tuple(values));
 }
 
 }  // namespace
 
 void bind_boxes(nb::module_& m) {
-    nb::enum_<Answer>(m, "BoxAnswer", "What a question about boxes is answered.")
-        .value("NO", Answer::NO)
-        .value("YES", Answer::YES)
-        .value("NEAR_TIE", Answer::NEAR_TIE)
-        .value("UNKNOWN", Answer::UNKNOWN);
+    nb::enum_<BoxAnswer>(m, "BoxAnswer", "What a question about boxes is answered.")
+        .value("NO", BoxAnswer::NO)
+        .value("YES", BoxAnswer::YES)
+        .value("NEAR_TIE", BoxAnswer::NEAR_TIE)
+        .value("UNKNOWN", BoxAnswer::UNKNOWN);
     nb::class_<PySystem>(m, "BoxSystem", "A policy and the steps it may take, ready for questions about boxes of states.")
         .def(
             "__init__",
@@ -151,8 +149,7 @@ void bind_boxes(nb::module_& m) {
         .def(
             "add_step",
             [](PySystem& self, int32_t output, nb::handle cell, nb::sequence updates) {
-                if (output >= 0 && (!self.scorer || static_cast<size_t>(output) >= self.scorer->outputs))
-                    throw nb::value_error("no such output");
+                if (output >= 0 && (!self.scorer || size_t(output) >= self.scorer->outputs)) throw nb::value_error("no such output");
                 Step step{output, read_cell(cell, self.variables), {}};
                 for (nb::handle one : updates) {
                     nb::tuple parts = nb::cast<nb::tuple>(one);
@@ -187,29 +184,23 @@ void bind_boxes(nb::module_& m) {
         .def("unblock_all", [](PySystem& self) { self.blocked.clear(); })
         .def_prop_ro("blocked",
                      [](const PySystem& self) {
-                         nb::list made;
-                         for (const Box& box : self.blocked) made.append(nb::make_tuple(nb::cast(box.lower), nb::cast(box.upper)));
-                         return made;
+                         std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> bounds;
+                         for (const Box& box : self.blocked) bounds.emplace_back(box.lower, box.upper);
+                         return bounds;
                      })
-        .def(
-            "is_blocked",
-            [](const PySystem& self, const std::vector<int64_t>& x) {
-                return std::any_of(self.blocked.begin(), self.blocked.end(), [&](const Box& box) { return box.holds(x.data()); });
-            },
-            "state"_a)
         .def(
             "all_blocked",
             [](const PySystem& self, std::vector<int64_t> lower, std::vector<int64_t> upper, uint64_t nodes) {
                 if (lower.size() != self.variables || upper.size() != self.variables)
                     throw nb::value_error("a box needs one bound per variable");
-                Question question;
+                BoxQuestion question;
                 question.box = {std::move(lower), std::move(upper)};
                 for (const Row& row : self.rows) question.rows.push_back(&row);
                 for (const Box& box : self.blocked) question.without_boxes.push_back(&box);
                 Budget budget;
                 budget.nodes = nodes;
                 nb::gil_scoped_release unlocked;
-                return self.find(question, 0, budget).answer == Answer::NO;
+                return self.find(question, 0, budget).answer == BoxAnswer::NO;
             },
             "lower"_a, "upper"_a, "nodes"_a, "Whether every state of the box that satisfies the rows is blocked; False at the limit.")
         .def(
@@ -224,18 +215,18 @@ void bind_boxes(nb::module_& m) {
             [](const PySystem& self, nb::sequence regions, const std::vector<int32_t>& outputs, nb::handle without,
                nb::handle without_boxes, bool use_rows, uint64_t seed, uint64_t nodes, double seconds, bool until_yes, unsigned threads) {
                 const size_t n = self.variables;
-                std::vector<std::vector<Cell>> asked;
-                for (nb::handle region : regions) asked.push_back(read_cells(region, n));
-                if (asked.size() != outputs.size()) throw nb::value_error("a region needs one output");
+                std::vector<std::vector<Cell>> cells;
+                for (nb::handle region : regions) cells.push_back(read_cells(region, n));
+                if (cells.size() != outputs.size()) throw nb::value_error("a region needs one output");
                 for (int32_t k : outputs)
-                    if (k >= 0 && (!self.scorer || static_cast<size_t>(k) >= self.scorer->outputs)) throw nb::value_error("no such output");
+                    if (k >= 0 && (!self.scorer || size_t(k) >= self.scorer->outputs)) throw nb::value_error("no such output");
                 const std::vector<Cell> out = read_cells(without, n);
                 const std::vector<Box> boxes = read_boxes(without_boxes, n);
-                std::vector<Asked> questions;
+                std::vector<BatchQuestion> questions;
                 std::vector<size_t> places;  // of the regions with a cell, among the groups
-                for (size_t r = 0; r < asked.size(); ++r) {
-                    for (const Cell& cell : asked[r]) {
-                        auto state = [&, output = outputs[r], here = &cell](Question& question, std::vector<Row>&) {
+                for (size_t r = 0; r < cells.size(); ++r) {
+                    for (const Cell& cell : cells[r]) {
+                        auto state = [&, output = outputs[r], here = &cell](BoxQuestion& question, std::vector<Row>&) {
                             question.box = here->box;
                             for (const Row& row : here->rows) question.rows.push_back(&row);
                             if (use_rows)
@@ -248,16 +239,16 @@ void bind_boxes(nb::module_& m) {
                         };
                         questions.push_back({state, seed, places.size()});
                     }
-                    if (!asked[r].empty()) places.push_back(r);
+                    if (!cells[r].empty()) places.push_back(r);
                 }
-                const std::vector<Found> found = answered(self, questions, seconds, nodes, until_yes, threads);
-                nb::list made;
-                for (size_t k = 0; k < found.size(); ++k) {
-                    while (nb::len(made) < places[k]) made.append(nb::make_tuple(Answer::NO, nb::none(), 0));
-                    made.append(nb::make_tuple(found[k].answer, state_of(found[k]), found[k].nodes));
+                const std::vector<Outcome> outcomes = outcomes_of(self, questions, seconds, nodes, until_yes, threads);
+                std::vector<std::tuple<BoxAnswer, std::optional<State>, uint64_t>> made;
+                for (size_t k = 0; k < outcomes.size(); ++k) {
+                    while (made.size() < places[k]) made.emplace_back(BoxAnswer::NO, std::nullopt, 0);
+                    made.emplace_back(outcomes[k].answer, state_of(outcomes[k]), outcomes[k].nodes);
                 }
-                const bool over = until_yes && !found.empty() && found.back().answer == Answer::YES;
-                while (!over && nb::len(made) < asked.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), 0));
+                const bool over = until_yes && !outcomes.empty() && outcomes.back().answer == BoxAnswer::YES;
+                while (!over && made.size() < cells.size()) made.emplace_back(BoxAnswer::NO, std::nullopt, 0);
                 return made;
             },
             "regions"_a, "outputs"_a, "without"_a, "without_boxes"_a, "use_rows"_a, "seed"_a, "nodes"_a, "seconds"_a, "until_yes"_a,
@@ -272,18 +263,18 @@ void bind_boxes(nb::module_& m) {
                 const Box within = read_box(sources, self.variables);
                 const std::vector<Box> boxes = read_boxes(also_without, self.variables);
                 for (int32_t s : order)
-                    if (s < 0 || static_cast<size_t>(s) >= self.steps.size()) throw nb::value_error("no such step");
+                    if (s < 0 || size_t(s) >= self.steps.size()) throw nb::value_error("no such step");
                 std::vector<const Box*> without;
                 for (const Box& box : boxes) without.push_back(&box);
                 for (const Box& box : self.blocked) without.push_back(&box);
-                std::vector<Asked> questions;
+                std::vector<BatchQuestion> questions;
                 for (size_t group = 0; group < cells.size(); ++group)
-                    for (int32_t s : order) questions.push_back(self.asked_step(s, cells[group], within, without, seed, group));
-                const std::vector<Found> found = answered(self, questions, seconds, nodes, true, threads);
-                nb::list made;
-                for (const Found& one : found)
-                    made.append(nb::make_tuple(one.answer, state_of(one), one.answer == Answer::NO ? -1 : order[one.number], one.nodes));
-                while (order.empty() && nb::len(made) < cells.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), -1, 0));
+                    for (int32_t s : order) questions.push_back(self.step_question(s, cells[group], within, without, seed, group));
+                const std::vector<Outcome> outcomes = outcomes_of(self, questions, seconds, nodes, true, threads);
+                std::vector<std::tuple<BoxAnswer, std::optional<State>, int32_t, uint64_t>> made;
+                for (const Outcome& one : outcomes)
+                    made.emplace_back(one.answer, state_of(one), one.answer == BoxAnswer::NO ? -1 : order[one.number], one.nodes);
+                while (order.empty() && made.size() < cells.size()) made.emplace_back(BoxAnswer::NO, std::nullopt, -1, 0);
                 return made;
             },
             "targets"_a, "sources"_a, "without_boxes"_a, "order"_a, "seed"_a, "nodes"_a, "seconds"_a, "threads"_a,
@@ -307,7 +298,7 @@ void bind_boxes(nb::module_& m) {
                     nb::gil_scoped_release unlocked;
                     box = self.widen(x.data(), step, cell, seed);
                 }
-                return nb::make_tuple(nb::cast(box.lower), nb::cast(box.upper));
+                return std::make_pair(box.lower, box.upper);
             },
             "state"_a, "step"_a, "target"_a, "seed"_a);
 }

@@ -1,12 +1,12 @@
 // Python's view of the safety solvers.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/arrays.h"
 #include "bindings/listener.h"
 #include "decide/decide.h"
 #include "policies/bound_policy.h"
@@ -17,15 +17,6 @@ using namespace nb::literals;
 namespace polvet {
 
 namespace {
-
-template <class T> using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    if (shape.empty()) shape = {owned->size()};
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
 
 // What Python holds: the solvers (one per thread), and the last fault of the model.
 struct Decider {
@@ -91,8 +82,15 @@ template <class Work> bool guarded(Decider& decider, Work work) {
     return decider.status == Status::DONE;
 }
 
-Watch watch_of(Limits& limits) {
-    return Watch{[&limits](uint64_t bytes, uint64_t states) { return limits.poll(bytes, states, states); }};
+// What the first solver says about the states, by one of its member functions.
+template <class Evidence>
+Evidence evidence_of(Decider& decider, Evidence (Solver::*ask)(const uint64_t*, size_t, Watch&), const Array<uint64_t>& states,
+                     double seconds, uint64_t bytes) {
+    Limits limits{seconds, bytes, UINT32_MAX - 2, listening({})};
+    Watch watch{[&limits](uint64_t used, uint64_t known) { return limits.poll(used, known, known); }};
+    Evidence evidence;
+    guarded(decider, [&] { evidence = (decider.solvers[0].get()->*ask)(states.data(), states.shape(0), watch); });
+    return evidence;
 }
 
 }  // namespace
@@ -135,12 +133,7 @@ void bind_decide(nb::module_& m) {
         .def_ro("fault", &Decider::fault)
         .def_ro("busy", &Decider::busy, "CPU seconds of each thread in the last batch.")
         .def_prop_ro(
-            "faulty",
-            [](const Decider& d) {
-                auto copy = d.faulty;
-                return give(std::move(copy), {1, d.words});
-            },
-            nb::rv_policy::automatic)
+            "faulty", [](const Decider& d) { return give(std::vector(d.faulty), {1, d.words}); }, nb::rv_policy::move)
         .def_prop_ro("peak_bytes",
                      [](const Decider& d) {
                          uint64_t total = 0;
@@ -161,7 +154,7 @@ void bind_decide(nb::module_& m) {
                      })
         .def(
             "decide",
-            [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes, uint64_t max_states, nb::object progress) {
+            [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes, uint64_t max_states, Progress progress) {
                 const size_t n = states.shape(0);
                 Limits limits{seconds, bytes, std::min<uint64_t>(max_states, UINT32_MAX - 2), listening(progress)};
                 Batch batch;
@@ -180,16 +173,16 @@ void bind_decide(nb::module_& m) {
                     nanoseconds[k] = a.nanoseconds;
                     passes[k] = a.passes;
                 }
-                return nb::make_tuple(give(std::move(known)), give(std::move(status)), give(std::move(looks)), give(std::move(passes)),
-                                      give(std::move(nanoseconds)));
+                return std::make_tuple(give(std::move(known)), give(std::move(status)), give(std::move(looks)), give(std::move(passes)),
+                                       give(std::move(nanoseconds)));
             },
-            "states"_a, "seconds"_a, "bytes"_a, "max_states"_a, "progress"_a.none(),
+            "states"_a, "seconds"_a, "bytes"_a, "max_states"_a, "progress"_a,
             "known (0 undecided, 1 unsafe, 2 safe), status, looks, passes and nanoseconds per state.")
         .def(
             "foresee",
             [](Decider& d, const Program& program, std::vector<uint32_t> variables, std::vector<std::tuple<double, double, uint64_t>> lines,
                std::vector<std::pair<uint32_t, int64_t>> clocks, std::vector<std::pair<uint32_t, int64_t>> tops, Array<uint8_t> verdicts) {
-                auto told = std::make_shared<Foreseen>();
+                auto foreseen = std::make_shared<Foreseen>();
                 uint64_t size = 1;
                 size_t real = lines.size();
                 for (size_t k = variables.size(); k-- > 0;) {
@@ -198,7 +191,7 @@ void bind_decide(nb::module_& m) {
                     if (field.real) {
                         if (real-- == 0) throw nb::value_error("a real variable has no cells");
                         const auto [lower, scale, cells] = lines[real];
-                        told->lines.push_back({field.word, lower, scale, count = cells, size});
+                        foreseen->lines.push_back({field.word, lower, scale, count = cells, size});
                     } else {
                         if (field.range >= (uint64_t(1) << 32)) throw nb::value_error("a variable has too many values");
                         for (const auto& [variable, least] : tops) {
@@ -206,7 +199,7 @@ void bind_decide(nb::module_& m) {
                             if (least < field.lower) throw nb::value_error("the values from there on are all there are");
                             count = std::min(count, uint64_t(least - field.lower) + 1);
                         }
-                        told->places.push_back({field.word, field.shift, field.mask, size, count - 1});
+                        foreseen->places.push_back({field.word, field.shift, field.mask, size, count - 1});
                     }
                     size *= count;
                     if (size > (uint64_t(1) << 32)) throw nb::value_error("there are too many combinations");
@@ -214,12 +207,12 @@ void bind_decide(nb::module_& m) {
                 for (const auto& [variable, latest] : clocks) {
                     const Field& field = program.fields.at(variable);
                     if (field.real || latest < field.lower) throw nb::value_error("this is no clock");
-                    told->clocks.push_back({field.word, field.shift, field.mask, uint64_t(latest - field.lower)});
+                    foreseen->clocks.push_back({field.word, field.shift, field.mask, uint64_t(latest - field.lower)});
                 }
                 if (verdicts.size() != size) throw nb::value_error("the table has another number of entries");
-                told->verdicts.assign(verdicts.data(), verdicts.data() + verdicts.size());
-                told->wins = std::find(told->verdicts.begin(), told->verdicts.end(), uint8_t(SAFE)) != told->verdicts.end();
-                for (auto& solver : d.solvers) solver->foresee(told);
+                foreseen->verdicts.assign(verdicts.data(), verdicts.data() + verdicts.size());
+                foreseen->wins = std::find(foreseen->verdicts.begin(), foreseen->verdicts.end(), uint8_t(SAFE)) != foreseen->verdicts.end();
+                for (auto& solver : d.solvers) solver->foresee(foreseen);
             },
             "program"_a, "variables"_a, "lines"_a, "clocks"_a, "tops"_a, "verdicts"_a,
             "Take the verdicts (0 none, 1 unsafe, 2 safe) on cells: combinations of values of the variables, the last one fastest. A real "
@@ -228,37 +221,29 @@ void bind_decide(nb::module_& m) {
         .def(
             "safe_policy",
             [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
-                Limits limits{seconds, bytes, UINT32_MAX - 2, listening(nb::none())};
-                Watch watch = watch_of(limits);
-                SafePolicy found;
-                guarded(d, [&] { found = d.solvers[0]->safe_policy(states.data(), states.shape(0), watch); });
-                const size_t n = found.labels.size();
-                return nb::make_tuple(give(std::move(found.states), {n, d.words}), give(std::move(found.labels)));
+                SafePolicy evidence = evidence_of(d, &Solver::safe_policy, states, seconds, bytes);
+                const size_t n = evidence.labels.size();
+                return std::make_tuple(give(std::move(evidence.states), {n, d.words}), give(std::move(evidence.labels)));
             },
             "states"_a, "seconds"_a, "bytes"_a,
             "A closed set of safe states around the given ones, each with its label (-1 silent, -2 ended).")
         .def(
             "unsafe_rank",
             [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
-                Limits limits{seconds, bytes, UINT32_MAX - 2, listening(nb::none())};
-                Watch watch = watch_of(limits);
-                UnsafeRank found;
-                guarded(d, [&] { found = d.solvers[0]->unsafe_rank(states.data(), states.shape(0), watch); });
-                const size_t n = found.rank.size();
-                return nb::make_tuple(give(std::move(found.states), {n, d.words}), give(std::move(found.rank)),
-                                      give(std::move(found.pair_start)), give(std::move(found.label)), give(std::move(found.witness)));
+                UnsafeRank evidence = evidence_of(d, &Solver::unsafe_rank, states, seconds, bytes);
+                const size_t n = evidence.rank.size();
+                return std::make_tuple(give(std::move(evidence.states), {n, d.words}), give(std::move(evidence.rank)),
+                                       give(std::move(evidence.pair_start)), give(std::move(evidence.label)),
+                                       give(std::move(evidence.witness)));
             },
             "states"_a, "seconds"_a, "bytes"_a, "states, rank, pair_start, label, witness: why the given states are unsafe.")
         .def(
             "outlook",
             [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
-                Limits limits{seconds, bytes, UINT32_MAX - 2, listening(nb::none())};
-                Watch watch = watch_of(limits);
-                Outlook found;
-                guarded(d, [&] { found = d.solvers[0]->outlook(states.data(), states.shape(0), watch); });
-                const size_t n = found.outcome_start.back();
-                return nb::make_tuple(give(std::move(found.action_start)), give(std::move(found.label)),
-                                      give(std::move(found.outcome_start)), give(std::move(found.outcomes), {n, d.words}));
+                Outlook evidence = evidence_of(d, &Solver::outlook, states, seconds, bytes);
+                const size_t n = evidence.outcome_start.back();
+                return std::make_tuple(give(std::move(evidence.action_start)), give(std::move(evidence.label)),
+                                       give(std::move(evidence.outcome_start)), give(std::move(evidence.outcomes), {n, d.words}));
             },
             "states"_a, "seconds"_a, "bytes"_a,
             "action_start, label (-1: silent), outcome_start, outcomes: all that can happen in each state; nothing where runs end.");

@@ -1,9 +1,10 @@
 // Python's view of reachability from all start states.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/listener.h"
+#include "bindings/runs.h"
 #include "explore/explicit.h"
 
 namespace nb = nanobind;
@@ -11,17 +12,7 @@ using namespace nb::literals;
 
 namespace polvet {
 
-namespace {
-
-using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void bind_explicit(nb::module_& m) {
     nb::enum_<Reached>(m, "Reached")
@@ -33,27 +24,26 @@ void bind_explicit(nb::module_& m) {
         .def(
             "__init__",
             [](Reachability* self, const BoundPolicy& policy, int32_t fail, int32_t goal, bool stuck, bool deadlock) {
-                const int32_t count = int32_t(policy.program->conditions.size());
-                if (fail >= count || goal >= count) throw nb::value_error("there is no such condition");
+                check_conditions(policy, fail, goal);
                 new (self) Reachability(policy, fail, goal, {stuck, deadlock});
             },
             "policy"_a, "fail"_a, "goal"_a, "stuck_is_bad"_a, "deadlock_is_bad"_a, nb::keep_alive<1, 2>())
         .def(
             "add_starts",
             [](Reachability& self, Packed states) {
-                if (states.shape(1) != self.policy.program->words) throw nb::value_error("the states have another number of words");
+                check_words(self.policy, states);
                 nb::gil_scoped_release release;
                 return self.add_starts(states.data(), states.shape(0));
             },
             "states"_a, "Add packed start states; returns how many are new.")
         .def(
             "close",
-            [](Reachability& self, unsigned threads, double seconds, uint64_t bytes, uint64_t states, nb::object progress) {
+            [](Reachability& self, unsigned threads, double seconds, uint64_t bytes, uint64_t states, Progress progress) {
                 Limits limits{seconds, bytes, states, listening(progress)};
                 nb::gil_scoped_release release;
                 self.close(threads, limits);
             },
-            "threads"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a.none(),
+            "threads"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a,
             "Expand until fail is met, nothing is left, or a limit comes first.")
         .def(
             "witness",
@@ -63,7 +53,7 @@ void bind_explicit(nb::module_& m) {
                 int64_t tie = -1;
                 self.witness(states, labels, tie);
                 const size_t words = self.policy.program->words, length = states.size() / words, steps = labels.size();
-                return nb::make_tuple(give(std::move(states), {length, words}), give(std::move(labels), {steps}), tie);
+                return std::make_tuple(give(std::move(states), {length, words}), give(std::move(labels), {steps}), tie);
             },
             "From a start to the bad state that was met: states, labels, and the place of the first near tie (-1: none).")
         .def(
@@ -85,14 +75,7 @@ void bind_explicit(nb::module_& m) {
         .def_ro("transitions", &Reachability::transitions)
         .def_ro("near_ties", &Reachability::near_ties)
         .def_prop_ro("ends", [](const Reachability& self) { return std::vector<uint64_t>(self.ends, self.ends + 4); })
-        .def_prop_ro(
-            "faulty",
-            [](const Reachability& self) {
-                std::vector<uint64_t> copy = self.faulty;
-                const size_t words = copy.size();
-                return give(std::move(copy), {size_t(words != 0), words});
-            },
-            nb::rv_policy::move);
+        .def_prop_ro("faulty", [](const Reachability& self) { return give_state(self.faulty); }, nb::rv_policy::move);
 }
 
 }  // namespace polvet

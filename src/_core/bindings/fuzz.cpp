@@ -1,10 +1,10 @@
 // Python's view of fuzzing.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 #include <algorithm>
 
 #include "bindings/listener.h"
+#include "bindings/runs.h"
 #include "explore/explore.h"
 #include "runs/fuzz.h"
 
@@ -15,26 +15,6 @@ namespace polvet {
 
 namespace {
 
-template <class T> using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    if (shape.empty()) shape = {owned->size()};
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
-
-nb::dict problems_of(Simulated& found) {
-    nb::dict result;
-    const size_t words = found.faulty.size();
-    result["status"] = found.status;
-    result["fault"] = found.fault;
-    result["policy_broken"] = found.policy_broken;
-    result["faulty"] = give(std::move(found.faulty), {size_t(words != 0), words});
-    return result;
-}
-
 struct StateSet {
     AnyTree store;
     uint32_t words;
@@ -42,12 +22,6 @@ struct StateSet {
         return std::visit([](const auto& s) { return s.size(); }, store);
     }
 };
-
-void check(const BoundPolicy& policy, const Packed& states, int32_t fail, int32_t goal) {
-    if (states.shape(1) != policy.program->words) throw nb::value_error("the states have another number of words");
-    const int32_t count = int32_t(policy.program->conditions.size());
-    if (fail >= count || goal >= count) throw nb::value_error("there is no such condition");
-}
 
 }  // namespace
 
@@ -88,52 +62,54 @@ void bind_fuzz(nb::module_& m) {
 
     m.def(
         "fuzz",
-        [](const BoundPolicy& policy, Packed starts, Column<uint64_t> runs, Column<double> temperature, int32_t fail, int32_t goal,
+        [](const BoundPolicy& policy, Packed starts, In<uint64_t> runs, In<double> temperature, int32_t fail, int32_t goal,
            int32_t distance, double novelty, Visits* visits, uint64_t max_steps, uint64_t seed, unsigned threads, double seconds,
-           nb::object progress) {
-            check(policy, starts, fail, goal);
+           Progress progress) {
+            check_words(policy, starts);
+            check_conditions(policy, fail, goal);
             if (runs.shape(0) != starts.shape(0) || temperature.shape(0) != starts.shape(0))
                 throw nb::value_error("rows of different numbers");
             if (distance >= int32_t(policy.program->state_rewards.size())) throw nb::value_error("there is no such reward");
             Limits limits{seconds, UINT64_MAX, UINT64_MAX, listening(progress)};
             FuzzOptions options{fail, goal, distance, seed, max_steps, threads, novelty};
             FuzzRows rows{starts.data(), runs.data(), temperature.data(), starts.shape(0)};
-            Fuzzed found;
+            Fuzzed outcome;
             {
                 nb::gil_scoped_release release;
-                found = fuzz(policy, rows, options, visits, limits);
+                outcome = fuzz(policy, rows, options, visits, limits);
             }
-            const size_t words = policy.program->words, states = found.states.size() / words;
-            nb::dict result = problems_of(found.problems);
-            result["end"] = give(std::move(found.end));
-            result["length"] = give(std::move(found.length));
-            result["choices"] = give(std::move(found.choices));
-            result["nearest"] = give(std::move(found.nearest));
-            result["unsafe"] = give(std::move(found.unsafe));
-            result["state_start"] = give(std::move(found.state_start));
-            result["states"] = give(std::move(found.states), {states, words});
-            result["labels"] = give(std::move(found.labels));
-            result["steps"] = found.steps;
+            const size_t words = policy.program->words, states = outcome.states.size() / words;
+            nb::dict result = problems_of(outcome.problems);
+            result["end"] = give(std::move(outcome.end));
+            result["length"] = give(std::move(outcome.length));
+            result["choices"] = give(std::move(outcome.choices));
+            result["nearest"] = give(std::move(outcome.nearest));
+            result["unsafe"] = give(std::move(outcome.unsafe));
+            result["state_start"] = give(std::move(outcome.state_start));
+            result["states"] = give(std::move(outcome.states), {states, words});
+            result["labels"] = give(std::move(outcome.labels));
+            result["steps"] = outcome.steps;
             return result;
         },
         "policy"_a, "starts"_a, "runs"_a, "temperature"_a, "fail"_a, "goal"_a, "distance"_a, "novelty"_a, "visits"_a.none(), "max_steps"_a,
-        "seed"_a, "threads"_a, "seconds"_a, "progress"_a.none(), "One biased run per row; those that end in fail are given in full.");
+        "seed"_a, "threads"_a, "seconds"_a, "progress"_a, "One biased run per row; those that end in fail are given in full.");
 
     m.def(
         "policy_steps",
         [](const BoundPolicy& policy, Packed states, int32_t fail, int32_t goal) {
-            check(policy, states, fail, goal);
-            PolicySteps found;
+            check_words(policy, states);
+            check_conditions(policy, fail, goal);
+            PolicySteps outcome;
             {
                 nb::gil_scoped_release release;
-                found = policy_steps(policy, states.data(), states.shape(0), fail, goal);
+                outcome = policy_steps(policy, states.data(), states.shape(0), fail, goal);
             }
-            const size_t words = policy.program->words, outcomes = found.outcomes.size() / words;
-            nb::dict result = problems_of(found.problems);
-            result["end"] = give(std::move(found.end));
-            result["label"] = give(std::move(found.label));
-            result["outcome_start"] = give(std::move(found.outcome_start));
-            result["outcomes"] = give(std::move(found.outcomes), {outcomes, words});
+            const size_t words = policy.program->words, outcomes = outcome.outcomes.size() / words;
+            nb::dict result = problems_of(outcome.problems);
+            result["end"] = give(std::move(outcome.end));
+            result["label"] = give(std::move(outcome.label));
+            result["outcome_start"] = give(std::move(outcome.outcome_start));
+            result["outcomes"] = give(std::move(outcome.outcomes), {outcomes, words});
             return result;
         },
         "policy"_a, "states"_a, "fail"_a, "goal"_a, "The label taken in each state, or how runs end there, and the outcomes.");

@@ -1,12 +1,13 @@
 // Python's view of programs, machines and state spaces.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/arrays.h"
 #include "bindings/listener.h"
 #include "explore/explore.h"
 
@@ -14,16 +15,6 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace polvet {
-
-template <class T> using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-
-// A numpy array that owns a copy-free vector.
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    if (shape.empty()) shape = {owned->size()};
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
 
 // The number of SETW instructions from `entry` on, -1 where another one comes before HALT.
 static int32_t constants_of(const Program& program, int32_t entry) {
@@ -120,16 +111,19 @@ void bind_kernel(nb::module_& m) {
         .value("NOT_FINITE", Fault::NOT_FINITE);
 
     nb::class_<Program>(m, "Program")
-        .def_static("make", [](nb::dict d) { return std::const_pointer_cast<Program>(std::shared_ptr<const Program>(make_program(d))); })
+        .def_static(
+            "make", [](nb::dict d) { return std::const_pointer_cast<Program>(std::shared_ptr<const Program>(make_program(d))); }, "data"_a)
         .def_ro("words", &Program::words)
         .def_prop_ro("instructions", [](const Program& p) { return p.code.size(); });
 
     nb::class_<Machine>(m, "Machine")
-        .def("__init__",
-             [](Machine* self, std::shared_ptr<Program> p) {
-                 new (self) Machine(p);
-                 self->want_edges = true;
-             })
+        .def(
+            "__init__",
+            [](Machine* self, std::shared_ptr<Program> p) {
+                new (self) Machine(p);
+                self->want_edges = true;
+            },
+            "program"_a)
         .def_prop_ro("fault", [](const Machine& self) { return self.fault; })
         .def(
             "unpack",
@@ -163,43 +157,48 @@ void bind_kernel(nb::module_& m) {
                 return give(std::move(truth));
             },
             "condition"_a, "states"_a)
-        .def("state_rewards",
-             [](Machine& self, Array<uint64_t> state) {
-                 std::vector<double> values;
-                 for (const Piece& reward : self.program->state_rewards)
-                     values.push_back(reward.entry < 0 ? 0 : as_real(self.value(reward, state.data())));
-                 return values;
-             })
+        .def(
+            "state_rewards",
+            [](Machine& self, Array<uint64_t> state) {
+                std::vector<double> values;
+                for (const Piece& reward : self.program->state_rewards)
+                    values.push_back(reward.entry < 0 ? 0 : as_real(self.value(reward, state.data())));
+                return values;
+            },
+            "state"_a)
         .def(
             "moves",
             [](Machine& self, Array<uint64_t> state, bool rewards) {
+                using Outcome = std::tuple<double, std::vector<uint64_t>, std::vector<double>>;
+                using Move = std::tuple<int32_t, std::vector<int32_t>, std::vector<Outcome>>;
                 Expansion e;
                 self.want_rewards = rewards;
                 bool good = self.expand(state.data(), e);
                 self.want_rewards = false;
-                nb::list result;
-                if (!good) return nb::object(nb::none());
+                std::optional<std::vector<Move>> result;
+                if (!good) return result;
+                result.emplace();
                 const size_t words = self.program->words, kinds = self.program->step_rewards.size();
                 for (size_t k = 0; k < e.moves.size(); ++k) {
                     const MoveRecord& move = e.moves[k];
-                    nb::list branches;
+                    std::vector<Outcome> branches;
                     for (uint32_t b = move.begin; b < move.end; ++b) {
                         std::vector<uint64_t> target(e.words.begin() + b * words, e.words.begin() + (b + 1) * words);
                         std::vector<double> earned;
                         if (rewards) earned.assign(e.rewards.begin() + b * kinds, e.rewards.begin() + (b + 1) * kinds);
-                        branches.append(nb::make_tuple(e.probability[b], target, earned));
+                        branches.emplace_back(e.probability[b], std::move(target), std::move(earned));
                     }
                     size_t end = k + 1 < e.edge_begin.size() ? e.edge_begin[k + 1] : e.edges.size();
                     std::vector<int32_t> edges(e.edges.begin() + e.edge_begin[k], e.edges.begin() + end);
-                    result.append(nb::make_tuple(move.label, edges, branches));
+                    result->emplace_back(move.label, std::move(edges), std::move(branches));
                 }
-                return nb::object(result);
+                return result;
             },
             "state"_a, "rewards"_a = false, "Every move of one state as (label, edges, [(probability, words, rewards)]); None on a fault.");
 
     nb::class_<Space>(m, "Space")
         .def(nb::new_([](std::shared_ptr<Program> p, Array<uint64_t> initial, bool build, bool parents, std::vector<uint32_t> stop_at,
-                         double seconds, uint64_t bytes, uint64_t states, nb::object progress, const BoundPolicy* policy, size_t threads,
+                         double seconds, uint64_t bytes, uint64_t states, Progress progress, const BoundPolicy* policy, size_t threads,
                          size_t fewest) {
                  auto space = std::make_unique<Space>(p);
                  Limits limits{seconds, bytes, std::min<uint64_t>(states, UINT32_MAX - 2), listening(progress)};
@@ -210,7 +209,7 @@ void bind_kernel(nb::module_& m) {
                  }
                  return space.release();
              }),
-             "program"_a, "initial"_a, "build"_a, "parents"_a, "stop_at"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a.none(),
+             "program"_a, "initial"_a, "build"_a, "parents"_a, "stop_at"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a,
              "policy"_a.none() = nb::none(), "threads"_a = 1, "fewest"_a = 256)
         .def("__len__", &Space::size)
         .def_ro("status", &Space::status)
@@ -226,19 +225,9 @@ void bind_kernel(nb::module_& m) {
         .def_prop_ro("near_ties", [](const Space& s) { return s.counts.near_ties; })
         .def_ro("policy_broken", &Space::policy_broken)
         .def_prop_ro(
-            "initial",
-            [](const Space& s) {
-                auto copy = s.initial;
-                return give(std::move(copy));
-            },
-            nb::rv_policy::move)
+            "initial", [](const Space& s) { return give(std::vector(s.initial)); }, nb::rv_policy::move)
         .def_prop_ro(
-            "parent",
-            [](const Space& s) {
-                auto copy = s.parent;
-                return give(std::move(copy));
-            },
-            nb::rv_policy::move)
+            "parent", [](const Space& s) { return give(std::vector(s.parent)); }, nb::rv_policy::move)
         .def(
             "states",
             [](const Space& s, size_t begin, size_t end) {
@@ -250,8 +239,12 @@ void bind_kernel(nb::module_& m) {
                 return give(std::move(copy), {end - begin, w});
             },
             "begin"_a = 0, "end"_a = SIZE_MAX)
-        .def("find", [](const Space& s,
-                        Array<uint64_t> state) { return std::visit([&](const auto& store) { return store.find(state.data()); }, s.store); })
+        .def(
+            "find",
+            [](const Space& s, Array<uint64_t> state) {
+                return std::visit([&](const auto& store) { return store.find(state.data()); }, s.store);
+            },
+            "state"_a)
         .def(
             "mask",
             [](const Space& s, size_t condition) {
@@ -273,10 +266,10 @@ void bind_kernel(nb::module_& m) {
             [](Space& s) {
                 Matrix m = std::move(s.matrix);
                 s.matrix = Matrix();
-                nb::list rewards;
-                for (auto& one : m.rewards) rewards.append(give(std::move(one)));
-                return nb::make_tuple(give(std::move(m.choice_start)), give(std::move(m.branch_start)), give(std::move(m.target)),
-                                      give(std::move(m.probability)), give(std::move(m.label)), rewards);
+                std::vector<nb::ndarray<nb::numpy, double>> rewards;
+                for (auto& one : m.rewards) rewards.push_back(give(std::move(one)));
+                return std::make_tuple(give(std::move(m.choice_start)), give(std::move(m.branch_start)), give(std::move(m.target)),
+                                       give(std::move(m.probability)), give(std::move(m.label)), rewards);
             },
             "choice_start, branch_start, target, probability, label, rewards; handed over once.");
 }

@@ -1,10 +1,11 @@
 // Python's view of margins: how much a counted variable may still grow before `fail` is forced.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/arrays.h"
 #include "bindings/listener.h"
 #include "decide/need.h"
 
@@ -14,14 +15,6 @@ using namespace nb::literals;
 namespace polvet {
 
 namespace {
-
-using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
 
 struct MarginSearch {
     std::unique_ptr<NeedSearch> search;
@@ -55,41 +48,35 @@ void bind_margins(nb::module_& m) {
             "program"_a, "fail"_a, "goal"_a, "variable"_a, "falls"_a, "ceiling"_a, "floors"_a)
         .def(
             "ask",
-            [](MarginSearch& self, Packed states, uint32_t labels, double seconds, uint64_t bytes, uint64_t most, nb::object progress) {
+            [](MarginSearch& self, Packed states, uint32_t labels, double seconds, uint64_t bytes, uint64_t most, Progress progress) {
                 if (states.shape(1) != self.words) throw nb::value_error("the states have another number of words");
                 Limits limits{seconds, bytes, most, listening(progress)};
                 Watch watch{[&](uint64_t used, uint64_t known) { return limits.poll(used, known, known); }};
                 const size_t n = states.shape(0);
-                Margins found;
+                Margins outcome;
                 self.status = Status::DONE;
                 {
                     nb::gil_scoped_release release;
                     try {
-                        found = self.search->ask(states.data(), n, labels, watch);
-                        self.status = found.status;
+                        outcome = self.search->ask(states.data(), n, labels, watch);
+                        self.status = outcome.status;
                     } catch (const BrokenModel& broken) {
                         self.status = Status::FAULT;
                         self.fault = broken.fault;
                         self.faulty = broken.state;
                     }
                 }
-                found.margin.resize(n, UNKNOWN_MARGIN);
-                found.labels.resize(n * labels);
-                return nb::make_tuple(give(std::move(found.margin), {n}), give(std::move(found.labels), {n, labels}));
+                outcome.margin.resize(n, UNKNOWN_MARGIN);
+                outcome.labels.resize(n * labels);
+                return std::make_tuple(give(std::move(outcome.margin), {n}), give(std::move(outcome.labels), {n, labels}));
             },
-            "states"_a, "labels"_a, "seconds"_a, "bytes"_a, "most"_a, "progress"_a.none(),
+            "states"_a, "labels"_a, "seconds"_a, "bytes"_a, "most"_a, "progress"_a,
             "The margin of each packed state (-1: unsafe; the least number: a limit came first), and [states, labels] the labels that keep "
             "it.")
         .def_ro("status", &MarginSearch::status)
         .def_ro("fault", &MarginSearch::fault)
         .def_prop_ro(
-            "faulty",
-            [](const MarginSearch& self) {
-                auto copy = self.faulty;
-                const size_t words = copy.size();
-                return give(std::move(copy), {size_t(words != 0), words});
-            },
-            nb::rv_policy::move)
+            "faulty", [](const MarginSearch& self) { return give_state(self.faulty); }, nb::rv_policy::move)
         .def_prop_ro("known_states", [](const MarginSearch& self) { return self.search->size(); })
         .def_prop_ro("held_bytes", [](const MarginSearch& self) { return self.search->bytes(); });
 }

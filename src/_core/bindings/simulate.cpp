@@ -1,10 +1,11 @@
 // Python's view of runs of a policy: simulation, single runs, reachability, and transitions for learning.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/listener.h"
+#include "bindings/runs.h"
 #include "explore/policy_space.h"
 #include "runs/lanes.h"
 #include "runs/rollout.h"
@@ -16,16 +17,6 @@ using namespace nb::literals;
 namespace polvet {
 
 namespace {
-
-template <class T> using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
-using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
-    auto* owned = new std::vector<T>(std::move(values));
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    if (shape.empty()) shape = {owned->size()};
-    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
-}
 
 using Rows = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<uint8_t, nb::c_contig, nb::device::cpu>;
@@ -40,51 +31,32 @@ Shown shown(const Lanes& lanes, Rows* rows, Bytes* masks, Costs* cost, Bytes* en
     return {rows->data(), last ? last->data() : nullptr, masks->data(), end ? end->data() : nullptr, cost ? cost->data() : nullptr};
 }
 
-void check_words(const BoundPolicy& policy, const Packed& states) {
-    if (states.shape(1) != policy.program->words) throw nb::value_error("the states have another number of words");
-}
-
-void check_conditions(const BoundPolicy& policy, int32_t fail, int32_t goal) {
-    const int32_t count = int32_t(policy.program->conditions.size());
-    if (fail >= count || goal >= count) throw nb::value_error("there is no such condition");
-}
-
-nb::dict problems_of(Simulated& found) {
-    nb::dict result;
-    const size_t words = found.faulty.size();
-    result["status"] = found.status;
-    result["fault"] = found.fault;
-    result["policy_broken"] = found.policy_broken;
-    result["faulty"] = give(std::move(found.faulty), {size_t(words != 0), words});
-    return result;
-}
-
 }  // namespace
 
 void bind_simulate(nb::module_& m) {
     m.def(
         "simulate",
         [](const BoundPolicy& policy, Packed starts, int32_t fail, int32_t goal, uint64_t runs_per_start, uint64_t max_steps, uint64_t seed,
-           uint64_t first_run, unsigned threads, double seconds, nb::object progress) {
+           uint64_t first_run, unsigned threads, double seconds, Progress progress) {
             check_words(policy, starts);
             check_conditions(policy, fail, goal);
             Limits limits{seconds, UINT64_MAX, UINT64_MAX, listening(progress)};
             SimulateOptions options{fail, goal, seed, first_run, max_steps, threads, runs_per_start};
-            Simulated found;
+            Simulated outcome;
             {
                 nb::gil_scoped_release release;
-                found = simulate(policy, starts.data(), starts.shape(0), options, limits);
+                outcome = simulate(policy, starts.data(), starts.shape(0), options, limits);
             }
-            nb::dict result = problems_of(found);
-            const size_t runs = found.end.size(), words = policy.program->words;
-            result["end"] = give(std::move(found.end));
-            result["length"] = give(std::move(found.length));
-            result["last"] = give(std::move(found.last), {runs, words});
-            result["steps"] = found.steps;
+            nb::dict result = problems_of(outcome);
+            const size_t runs = outcome.end.size(), words = policy.program->words;
+            result["end"] = give(std::move(outcome.end));
+            result["length"] = give(std::move(outcome.length));
+            result["last"] = give(std::move(outcome.last), {runs, words});
+            result["steps"] = outcome.steps;
             return result;
         },
         "policy"_a, "starts"_a, "fail"_a, "goal"_a, "runs_per_start"_a, "max_steps"_a, "seed"_a, "first_run"_a, "threads"_a, "seconds"_a,
-        "progress"_a.none(), "How each run ends (`end`: fail, goal, stuck, deadlock, limit, unfinished), its `length` and `last` state.");
+        "progress"_a, "How each run ends (`end`: fail, goal, stuck, deadlock, limit, unfinished), its `length` and `last` state.");
 
     m.def(
         "trace",
@@ -94,16 +66,16 @@ void bind_simulate(nb::module_& m) {
             if (start.shape(0) != 1) throw nb::value_error("a run starts in one state");
             SimulateOptions options{fail, goal, seed, 0, max_steps, 1, 1};
             Simulated problems;
-            Trace found;
+            Trace outcome;
             {
                 nb::gil_scoped_release release;
-                found = trace(policy, start.data(), run, options, problems);
+                outcome = trace(policy, start.data(), run, options, problems);
             }
             nb::dict result = problems_of(problems);
-            const size_t words = policy.program->words, length = found.states.size() / words;
-            result["states"] = give(std::move(found.states), {length, words});
-            result["labels"] = give(std::move(found.labels));
-            result["end"] = found.end;
+            const size_t words = policy.program->words, length = outcome.states.size() / words;
+            result["states"] = give(std::move(outcome.states), {length, words});
+            result["labels"] = give(std::move(outcome.labels));
+            result["end"] = outcome.end;
             return result;
         },
         "policy"_a, "start"_a, "fail"_a, "goal"_a, "run"_a, "max_steps"_a, "seed"_a,
@@ -119,18 +91,18 @@ void bind_simulate(nb::module_& m) {
             "policy"_a, "fail"_a, "goal"_a, nb::keep_alive<1, 2>())
         .def(
             "inspect",
-            [](Inspector& self, Packed starts, double seconds, uint64_t bytes, uint64_t states, nb::object progress) {
+            [](Inspector& self, Packed starts, double seconds, uint64_t bytes, uint64_t states, Progress progress) {
                 check_words(self.policy, starts);
                 Limits limits{seconds, bytes, std::min<uint64_t>(states, UINT32_MAX - 2), listening(progress)};
-                std::vector<uint8_t> found;
+                std::vector<uint8_t> outcome;
                 self.status = Status::DONE;
                 {
                     nb::gil_scoped_release release;
-                    found = self.inspect(starts.data(), starts.shape(0), limits);
+                    outcome = self.inspect(starts.data(), starts.shape(0), limits);
                 }
-                return give(std::move(found));
+                return give(std::move(outcome));
             },
-            "starts"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a.none(),
+            "starts"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a,
             "Per start 0: open, 1: safe, 2: unsafe only by near ties, 3: unsafe.")
         .def(
             "witness",
@@ -140,7 +112,7 @@ void bind_simulate(nb::module_& m) {
                 int64_t tie = -1;
                 self.witness(start.data(), states, labels, tie);
                 const size_t words = self.policy.program->words, length = states.size() / words;
-                return nb::make_tuple(give(std::move(states), {length, words}), give(std::move(labels)), tie);
+                return std::make_tuple(give(std::move(states), {length, words}), give(std::move(labels)), tie);
             },
             "start"_a, "From a state judged 2 or 3 to fail: states, labels, and the place of the first near tie (-1: none).")
         .def_prop_ro("states", &Inspector::size)
@@ -153,14 +125,7 @@ void bind_simulate(nb::module_& m) {
         .def_ro("branching", &Inspector::branching)
         .def_ro("near_ties", &Inspector::near_ties)
         .def_prop_ro("ends", [](const Inspector& self) { return std::vector<uint64_t>(self.ends, self.ends + 4); })
-        .def_prop_ro(
-            "faulty",
-            [](const Inspector& self) {
-                std::vector<uint64_t> copy = self.faulty;
-                const size_t words = copy.size();
-                return give(std::move(copy), {size_t(words != 0), words});
-            },
-            nb::rv_policy::move);
+        .def_prop_ro("faulty", [](const Inspector& self) { return give_state(self.faulty); }, nb::rv_policy::move);
 
     nb::class_<Lanes>(m, "Lanes")
         .def(
@@ -208,14 +173,7 @@ void bind_simulate(nb::module_& m) {
             "labels"_a, "rows"_a, "masks"_a, "cost"_a, "end"_a, "last"_a, "One step of every lane; False where the model breaks.")
         .def("states", [](const Lanes& self) { return give(self.states(), {self.size(), self.program->words}); })
         .def_ro("fault", &Lanes::fault)
-        .def_prop_ro(
-            "faulty",
-            [](const Lanes& self) {
-                std::vector<uint64_t> copy = self.faulty;
-                const size_t words = copy.size();
-                return give(std::move(copy), {size_t(words != 0), words});
-            },
-            nb::rv_policy::move);
+        .def_prop_ro("faulty", [](const Lanes& self) { return give_state(self.faulty); }, nb::rv_policy::move);
 
     nb::class_<Rollout>(m, "Rollout")
         .def(
@@ -232,24 +190,24 @@ void bind_simulate(nb::module_& m) {
         .def(
             "collect",
             [](Rollout& self, const BoundPolicy& policy, size_t steps, double epsilon) {
-                Transitions found;
+                Transitions outcome;
                 {
                     nb::gil_scoped_release release;
-                    found = self.collect(policy, steps, epsilon);
+                    outcome = self.collect(policy, steps, epsilon);
                 }
-                nb::dict result = problems_of(found.problems);
-                const size_t n = found.action.size(), inputs = policy.width(), outputs = policy.label_of_output.size();
+                nb::dict result = problems_of(outcome.problems);
+                const size_t n = outcome.action.size(), inputs = policy.width(), outputs = policy.label_of_output.size();
                 const size_t words = policy.program->words;
-                result["rows"] = give(std::move(found.rows), {n, inputs});
-                result["masks"] = give(std::move(found.masks), {n, outputs});
-                result["action"] = give(std::move(found.action));
-                result["next_rows"] = give(std::move(found.next_rows), {n, inputs});
-                result["next_masks"] = give(std::move(found.next_masks), {n, outputs});
-                result["end"] = give(std::move(found.end));
-                result["states"] = give(std::move(found.states), {n, words});
-                result["next_states"] = give(std::move(found.next_states), {n, words});
-                result["episodes"] = give(std::move(found.episodes));
-                result["lengths"] = give(std::move(found.lengths));
+                result["rows"] = give(std::move(outcome.rows), {n, inputs});
+                result["masks"] = give(std::move(outcome.masks), {n, outputs});
+                result["action"] = give(std::move(outcome.action));
+                result["next_rows"] = give(std::move(outcome.next_rows), {n, inputs});
+                result["next_masks"] = give(std::move(outcome.next_masks), {n, outputs});
+                result["end"] = give(std::move(outcome.end));
+                result["states"] = give(std::move(outcome.states), {n, words});
+                result["next_states"] = give(std::move(outcome.next_states), {n, words});
+                result["episodes"] = give(std::move(outcome.episodes));
+                result["lengths"] = give(std::move(outcome.lengths));
                 return result;
             },
             "policy"_a, "steps"_a, "epsilon"_a, "Transitions of `steps` steps of every lane, and how finished episodes ended.");

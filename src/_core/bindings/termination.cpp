@@ -1,8 +1,11 @@
 // Python's view of longest walks, strongly connected components and breadth-first trees.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
+#include "bindings/arrays.h"
 #include "termination/graphs.h"
 #include "termination/longest_walks.h"
 
@@ -13,15 +16,7 @@ namespace polvet {
 
 namespace {
 
-template <class T> using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Ends = Array<int64_t>;
-
-template <class T> nb::object give(const std::vector<T>& values) {
-    auto* owned = new std::vector<T>(values);
-    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    const size_t shape[1] = {owned->size()};
-    return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), 1, shape, owner));
-}
+using Ends = In<int64_t>;
 
 void check_ends(uint32_t size, const Ends& sources, const Ends& targets) {
     if (sources.shape(0) != targets.shape(0)) throw nb::value_error("sources and targets differ in length");
@@ -38,22 +33,24 @@ struct Search {
     std::vector<int64_t> wholes;
 };
 
+template <class T> using Longest = std::variant<nb::ndarray<nb::numpy, T>, std::vector<nb::ndarray<nb::numpy, int64_t>>>;
+
 template <class T>
-nb::object run(Search& self, const Array<T>& weights, T tolerance, uint64_t sweeps, const std::optional<Array<T>>& start,
-               std::vector<T>& longest) {
+std::optional<Longest<T>> run(Search& self, const In<T>& weights, T tolerance, uint64_t sweeps, const std::optional<In<T>>& start,
+                              std::vector<T>& longest) {
     if (weights.shape(0) != self.walks.edges()) throw nb::value_error("one weight is needed for every edge");
     if ((start ? start->shape(0) : longest.size()) != self.walks.size()) throw nb::value_error("one value is needed for every node");
     if (start) longest.assign(start->data(), start->data() + start->shape(0));
-    LongestWalks::Found found;
+    LongestWalks::Outcome outcome;
     {
         nb::gil_scoped_release release;
-        found = start ? self.walks.begin(weights.data(), tolerance, sweeps, longest)
-                      : self.walks.go_on(weights.data(), tolerance, sweeps, longest);
+        outcome = start ? self.walks.begin(weights.data(), tolerance, sweeps, longest)
+                        : self.walks.go_on(weights.data(), tolerance, sweeps, longest);
     }
-    if (found == LongestWalks::Found::POTENTIAL) return give(longest);
-    if (found == LongestWalks::Found::MORE) return nb::none();
-    nb::list cycles;
-    for (const auto& cycle : self.walks.cycles) cycles.append(give(cycle));
+    if (outcome == LongestWalks::Outcome::POTENTIAL) return give(std::vector<T>(longest));
+    if (outcome == LongestWalks::Outcome::MORE) return std::nullopt;
+    std::vector<nb::ndarray<nb::numpy, int64_t>> cycles;
+    for (const auto& cycle : self.walks.cycles) cycles.push_back(give(std::vector<int64_t>(cycle)));
     return cycles;
 }
 
@@ -70,17 +67,17 @@ void bind_termination(nb::module_& m) {
             "size"_a, "sources"_a, "targets"_a)
         .def(
             "search_real",
-            [](Search& self, Array<double> weights, double tolerance, uint64_t sweeps, std::optional<Array<double>> start) {
+            [](Search& self, In<double> weights, double tolerance, uint64_t sweeps, std::optional<In<double>> start) {
                 return run(self, weights, tolerance, sweeps, start, self.reals);
             },
-            "weights"_a, "tolerance"_a, "sweeps"_a, "start"_a.none(),
+            "weights"_a, "tolerance"_a, "sweeps"_a, "start"_a,
             "Longest walks as an array, or a list of cycles of positive weight; None where more sweeps are needed (start=None goes on).")
         .def(
             "search_whole",
-            [](Search& self, Array<int64_t> weights, uint64_t sweeps, std::optional<Array<int64_t>> start) {
+            [](Search& self, In<int64_t> weights, uint64_t sweeps, std::optional<In<int64_t>> start) {
                 return run(self, weights, int64_t(0), sweeps, start, self.wholes);
             },
-            "weights"_a, "sweeps"_a, "start"_a.none(), "The same in whole numbers, exactly.");
+            "weights"_a, "sweeps"_a, "start"_a, "The same in whole numbers, exactly.");
     m.def(
         "strong_components",
         [](uint32_t size, Ends sources, Ends targets) {
@@ -93,8 +90,8 @@ void bind_termination(nb::module_& m) {
         "breadth_first",
         [](uint32_t size, Ends sources, Ends targets) {
             check_ends(size, sources, targets);
-            const Tree tree = breadth_first(size, sources.data(), targets.data(), sources.shape(0));
-            return nb::make_tuple(give(tree.order), give(tree.entered));
+            SearchTree tree = breadth_first(size, sources.data(), targets.data(), sources.shape(0));
+            return std::make_tuple(give(std::move(tree.order)), give(std::move(tree.entered)));
         },
         "size"_a, "sources"_a, "targets"_a, "The nodes in the order met from node 0, and the edge each was entered by.");
 }

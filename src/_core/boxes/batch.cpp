@@ -9,19 +9,19 @@
 #include "boxes/boxes.h"
 #include "store/threads.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
 namespace {
 
 class Batch {
 public:
-    Batch(const System& system, const std::vector<Asked>& questions, const Budget& budget, bool until_yes, unsigned threads)
+    Batch(const BoxSystem& system, const std::vector<BatchQuestion>& questions, const Budget& budget, bool until_yes, unsigned threads)
         : system_(system),
           questions_(questions),
           budget_(budget),
           until_yes_(until_yes),
           threads_(threads),
-          found_(questions.size()),
+          outcomes_(questions.size()),
           finished_(questions.size(), 0) {
         for (size_t k = 0; k < questions.size(); ++k)
             if (k == 0 || questions[k].group != questions[k - 1].group) begins_.push_back(k);
@@ -30,7 +30,7 @@ public:
     }
 
     // Alone at first: most batches end before threads are worth their start. The question at hand then is asked again by a thread.
-    std::vector<Found> run() {
+    std::vector<Outcome> run() {
         work(true);
         const size_t left = questions_.size() - next_;
         if (left > 0 && crew_.stop == Status::DONE)
@@ -52,7 +52,7 @@ private:
         k = next_++;
         uint64_t spent = 0;
         for (size_t i = begins_[questions_[k].group]; i < k; ++i)
-            if (finished_[i]) spent += found_[i].nodes;
+            if (finished_[i]) spent += outcomes_[i].nodes;
         rest = budget_.nodes > spent ? budget_.nodes - spent : 0;
         return true;
     }
@@ -74,28 +74,28 @@ private:
         bool given_back = false;
         while (!(alone && is_late()) && take(k, rest)) {
             Budget mine{rest, budget_.deadline, [&, k] { return (alone && (given_back = given_back || is_cut())) || is_idle(k); }};
-            Found found;
-            if (std::chrono::steady_clock::now() > budget_.deadline) found.answer = Answer::UNKNOWN;
-            else found = answer(questions_[k], mine);
+            Outcome outcome;
+            if (std::chrono::steady_clock::now() > budget_.deadline) outcome.answer = BoxAnswer::UNKNOWN;
+            else outcome = answer(questions_[k], mine);
             std::lock_guard lock(mutex_);
             if (given_back) {
                 next_ = k;  // nobody else is at work yet
                 return;
             }
-            if (found.answer == Answer::YES) {
+            if (outcome.answer == BoxAnswer::YES) {
                 least(yes_[questions_[k].group], k);
                 least(first_yes_, k);
             }
-            found_[k] = std::move(found);
+            outcomes_[k] = std::move(outcome);
             finished_[k] = 1;
         }
     }
 
-    Found answer(const Asked& asked, const Budget& budget) const {
-        Question question;
+    Outcome answer(const BatchQuestion& stated, const Budget& budget) const {
+        BoxQuestion question;
         std::vector<Row> made;
-        if (!asked.state(question, made)) return {};
-        return system_.find(question, asked.seed, budget);
+        if (!stated.state(question, made)) return {};
+        return system_.find(question, stated.seed, budget);
     }
 
     Status poll() {  // Ctrl-C, by the thread that Python knows
@@ -103,26 +103,27 @@ private:
     }
 
     // One answer per group, as if its questions had been asked one by one; with `until_yes` up to the first YES.
-    std::vector<Found> put_together() {
-        std::vector<Found> answers;
+    std::vector<Outcome> put_together() {
+        std::vector<Outcome> answers;
         for (size_t group = 0; group < begins_.size(); ++group) {
-            Found result;
+            Outcome result;
             uint64_t spent = 0;
             for (size_t k = begins_[group]; k < end_of(group); ++k) {
-                Found found = finished_[k] ? std::move(found_[k]) : Found{Answer::UNKNOWN, {}, 0, 0};
+                Outcome outcome = finished_[k] ? std::move(outcomes_[k]) : Outcome{BoxAnswer::UNKNOWN, {}, 0, 0};
                 const uint64_t rest = budget_.nodes > spent ? budget_.nodes - spent : 0;
                 // SOUND: one by one this question had been given up; what was not asked because of its YES stays UNKNOWN.
-                if (found.nodes > rest) found = {Answer::UNKNOWN, {}, rest + 1, 0};
-                spent += found.nodes;
-                found.number = k - begins_[group];
-                const Answer said = found.answer;
-                if (said == Answer::YES || said == Answer::UNKNOWN || (said == Answer::NEAR_TIE && result.answer != Answer::UNKNOWN))
-                    result = std::move(found);
-                if (said == Answer::YES) break;
+                if (outcome.nodes > rest) outcome = {BoxAnswer::UNKNOWN, {}, rest + 1, 0};
+                spent += outcome.nodes;
+                outcome.number = k - begins_[group];
+                const BoxAnswer said = outcome.answer;
+                if (said == BoxAnswer::YES || said == BoxAnswer::UNKNOWN ||
+                    (said == BoxAnswer::NEAR_TIE && result.answer != BoxAnswer::UNKNOWN))
+                    result = std::move(outcome);
+                if (said == BoxAnswer::YES) break;
             }
             result.nodes = spent;
             answers.push_back(std::move(result));
-            if (until_yes_ && answers.back().answer == Answer::YES) break;
+            if (until_yes_ && answers.back().answer == BoxAnswer::YES) break;
         }
         return answers;
     }
@@ -133,8 +134,8 @@ private:
     }
 
     const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-    const System& system_;
-    const std::vector<Asked>& questions_;
+    const BoxSystem& system_;
+    const std::vector<BatchQuestion>& questions_;
     const Budget& budget_;
     const bool until_yes_;
     const size_t threads_;
@@ -143,30 +144,16 @@ private:
     std::atomic<size_t> first_yes_ = SIZE_MAX;
     Crew crew_;
     std::mutex mutex_;  // guards all below
-    std::vector<Found> found_;
+    std::vector<Outcome> outcomes_;
     std::vector<uint8_t> finished_;
     size_t next_ = 0;
 };
 
 }  // namespace
 
-std::vector<Found> System::find_all(const std::vector<Asked>& questions, const Budget& budget, bool until_yes, unsigned threads) const {
+std::vector<Outcome> BoxSystem::find_all(const std::vector<BatchQuestion>& questions, const Budget& budget, bool until_yes,
+                                         unsigned threads) const {
     return Batch(*this, questions, budget, until_yes, threads).run();
 }
 
-Asked System::asked_step(int32_t number, const Cell& target, const Box& within, const std::vector<const Box*>& without, uint64_t seed,
-                         size_t group) const {
-    auto state = [this, number, &target, &within, &without](Question& question, std::vector<Row>& made) {
-        if (!preimage(steps[static_cast<size_t>(number)], target, question, made)) return false;
-        for (size_t v = 0; v < variables; ++v) {
-            question.box.lower[v] = std::max(question.box.lower[v], within.lower[v]);
-            question.box.upper[v] = std::min(question.box.upper[v], within.upper[v]);
-        }
-        if (question.box.empty()) return false;
-        question.without_boxes = without;
-        return true;
-    };
-    return {std::move(state), seed + static_cast<uint64_t>(number), group};
-}
-
-}  // namespace polvet::boxes
+}  // namespace polvet

@@ -11,82 +11,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <random>
-#include <utility>
 #include <vector>
 
+#include "boxes/cells.h"
 #include "policies/policies.h"
 #include "policies/unit_graph.h"
-#include "store/portable.h"
 
-namespace polvet::boxes {
-
-using Wide = Int128;  // sums of products of 64-bit integers
-constexpr int64_t NO_LOWER = INT64_MIN, NO_UPPER = INT64_MAX;
-
-struct Mark {
-    int32_t variable;
-    int64_t value, coefficient;
-};  // coefficient * [x = value]
-struct Term {
-    int32_t variable;
-    int64_t coefficient;
-};
-
-struct Row {
-    std::vector<Term> terms;
-    std::vector<Mark> marks;
-    int64_t lower = NO_LOWER, upper = NO_UPPER;
-    Wide value(const int64_t* x) const;
-    bool holds(const int64_t* x) const;
-};
-
-struct Box {
-    std::vector<int64_t> lower, upper;
-    bool empty() const {
-        for (size_t v = 0; v < lower.size(); ++v)
-            if (lower[v] > upper[v]) return true;
-        return false;
-    }
-    double count() const {  // rounded: only to be compared with small numbers
-        double product = 1;
-        for (size_t v = 0; v < lower.size(); ++v) product *= static_cast<double>(upper[v] - lower[v]) + 1;
-        return product;
-    }
-    bool contains(const Box& other) const {
-        for (size_t v = 0; v < lower.size(); ++v)
-            if (other.lower[v] < lower[v] || other.upper[v] > upper[v]) return false;
-        return true;
-    }
-    bool meets(const Box& other) const {
-        for (size_t v = 0; v < lower.size(); ++v)
-            if (other.lower[v] > upper[v] || other.upper[v] < lower[v]) return false;
-        return true;
-    }
-    bool holds(const int64_t* x) const {
-        for (size_t v = 0; v < lower.size(); ++v)
-            if (x[v] < lower[v] || x[v] > upper[v]) return false;
-        return true;
-    }
-};
-
-struct Cell {
-    Box box;
-    std::vector<Row> rows;
-    std::vector<Cell> holes;
-    bool holds(const int64_t* x) const;
-};
-
-enum class Relation { OUTSIDE, MIXED, INSIDE };
-// SOUND: OUTSIDE means no state of the box is in the cell, INSIDE means all are; MIXED promises nothing.
-Relation relation(const Cell& cell, const Box& box);
-void span(const Row& row, const Box& box, Wide& low, Wide& high);
-// Shrink the box to what the rows allow, by bounds propagation; false if nothing is left.
-bool contract(Box& box, const std::vector<const Row*>& rows);
+namespace polvet {
 
 struct Update {
     int32_t variable;
-    std::vector<Term> terms;
+    std::vector<Summand> terms;
     std::vector<Mark> marks;
     int64_t constant;
 };
@@ -99,9 +34,9 @@ struct Step {
     void apply(const int64_t* x, int64_t* successor) const;
 };
 
-enum class Answer : int32_t { NO, YES, NEAR_TIE, UNKNOWN };
+enum class BoxAnswer : int32_t { NO, YES, NEAR_TIE, UNKNOWN };
 
-struct Question {
+struct BoxQuestion {
     Box box;
     std::vector<const Row*> rows;
     std::vector<const Cell*> without;  // cells whose states do not count
@@ -116,22 +51,22 @@ struct Budget {
     bool over() const { return std::chrono::steady_clock::now() > deadline || (interrupted && interrupted()); }
 };
 
-struct Found {
-    Answer answer = Answer::NO;
+struct Outcome {
+    BoxAnswer answer = BoxAnswer::NO;
     std::vector<int64_t> state;
     uint64_t nodes = 0;
     size_t number = 0;
 };  // number: of the question in its group
 
 // A question of a batch, stated when its turn comes; false: there is surely no such state.
-struct Asked {
-    std::function<bool(Question&, std::vector<Row>&)> state;
+struct BatchQuestion {
+    std::function<bool(BoxQuestion&, std::vector<Row>&)> state;
     uint64_t seed;
     size_t group;  // 0, 1, ... in order: alternatives that share the nodes, and end with the first YES
 };
 
 // What a node learns from the policy's bounds: which rival excludes it, or how to go on.
-struct Verdict {
+struct NodeVerdict {
     bool excluded = false;
     std::vector<int64_t> candidate;  // a corner where the output's margin may be greatest
     int32_t split_variable = -1;
@@ -140,12 +75,12 @@ struct Verdict {
     std::vector<double> known;  // bounds of neurons that hold in the box, from its parent; for its children after
 };
 
-class Bounds {  // of one policy, for one question; used by one thread
+class PolicyBounds {  // of one policy, for one question; used by one thread
 public:
-    virtual ~Bounds() = default;
+    virtual ~PolicyBounds() = default;
     // Bound the output's margin over the rivals with state[k] == INSIDE (all of the box) or MIXED (part of it); may shrink the box.
     virtual void judge(Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals,
-                       Verdict& out) = 0;
+                       NodeVerdict& out) = 0;
     // Whether the output surely wins everywhere in the box against every rival that is not OUTSIDE.
     virtual bool wins(const Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals) = 0;
 };
@@ -154,10 +89,10 @@ struct PlainNetwork;  // a network's weights in double, over variables
 struct PlainGraph;
 struct PlainTrees;
 
-class System {
+class BoxSystem {
 public:
-    System(size_t variables, Box domain, const Scorer* scorer, std::vector<int32_t> inputs, bool filtered,
-           std::vector<std::vector<Cell>> guards);
+    BoxSystem(size_t variables, Box domain, const Scorer* scorer, std::vector<int32_t> inputs, bool filtered,
+              std::vector<std::vector<Cell>> guards);
 
     size_t variables;
     Box domain;
@@ -176,28 +111,28 @@ public:
     double enumerated = 64;  // boxes of at most so many states are tried state by state
     double alone = 0.002;    // seconds that a batch must last before it is worth another thread
 
-    Found find(const Question& question, uint64_t seed, const Budget& budget) const;
+    Outcome find(const BoxQuestion& question, uint64_t seed, const Budget& budget) const;
     // One answer per group, the same for any number of threads; with `until_yes` none after the first YES. See boxes/batch.cpp.
-    std::vector<Found> find_all(const std::vector<Asked>& questions, const Budget& budget, bool until_yes, unsigned threads) const;
+    std::vector<Outcome> find_all(const std::vector<BatchQuestion>& questions, const Budget& budget, bool until_yes,
+                                  unsigned threads) const;
     // The question for a state within a box, outside `ended` and the given boxes, that the step takes into the target.
-    Asked asked_step(int32_t step, const Cell& target, const Box& within, const std::vector<const Box*>& without, uint64_t seed,
-                     size_t group) const;
+    BatchQuestion step_question(int32_t step, const Cell& target, const Box& within, const std::vector<const Box*>& without, uint64_t seed,
+                                size_t group) const;
+    std::unique_ptr<PolicyBounds> bounds(const Box& root) const;
     // Whether the step's output may be chosen in a state: YES in the reference order, NEAR_TIE in some other order, NO.
-    Answer chooses(const int64_t* x, int32_t output) const;
+    BoxAnswer chooses(const int64_t* x, int32_t output) const;
     // Grow the state to a box whose every state (that satisfies the rows) takes this step into the target, surely.
     Box widen(const int64_t* x, int32_t step, const Cell& target, uint64_t seed) const;
 
 private:
-    std::unique_ptr<Bounds> bounds(const Box& root) const;
-    bool preimage(const Step& step, const Cell& target, Question& question, std::vector<Row>& made) const;
-    friend class Search;
+    bool preimage(const Step& step, const Cell& target, BoxQuestion& question, std::vector<Row>& made) const;
 };
 
 std::shared_ptr<const PlainNetwork> make_plain(const Mlp& net, const std::vector<int32_t>& inputs, size_t variables);
-std::unique_ptr<Bounds> network_bounds(const PlainNetwork& net, const Box& root);
+std::unique_ptr<PolicyBounds> network_bounds(const PlainNetwork& net, const Box& root);
 std::shared_ptr<const PlainGraph> make_plain(const UnitGraph& graph, const std::vector<int32_t>& inputs, size_t variables);
-std::unique_ptr<Bounds> graph_bounds(const PlainGraph& plain);
+std::unique_ptr<PolicyBounds> graph_bounds(const PlainGraph& plain);
 std::shared_ptr<const PlainTrees> make_plain(const Trees& trees, const std::vector<int32_t>& inputs);
-std::unique_ptr<Bounds> tree_bounds(const PlainTrees& plain, size_t variables);
+std::unique_ptr<PolicyBounds> tree_bounds(const PlainTrees& plain, size_t variables);
 
-}  // namespace polvet::boxes
+}  // namespace polvet

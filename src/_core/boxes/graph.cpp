@@ -11,7 +11,7 @@
 #include "boxes/margins.h"
 #include "boxes/relax.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
 struct PlainGraph {
     const UnitGraph* graph;
@@ -86,7 +86,7 @@ private:
     bool recall(const std::vector<double>& known) override {
         if (known.empty()) return false;
         std::copy_n(known.begin(), graph_.tape, low_.begin());
-        std::copy_n(known.begin() + static_cast<std::ptrdiff_t>(graph_.tape), graph_.tape, high_.begin());
+        std::copy_n(known.begin() + ptrdiff_t(graph_.tape), graph_.tape, high_.begin());
         return true;
     }
 
@@ -97,7 +97,7 @@ private:
 
     void bound_hidden(bool known) override {
         for (size_t k = 0; k < plain_.inputs.size(); ++k) {
-            const size_t v = static_cast<size_t>(plain_.inputs[k]);
+            const size_t v = size_t(plain_.inputs[k]);
             const double reach = std::max(std::fabs(lower_[v]), std::fabs(upper_[v]));
             local_[k] = reach > 0x1p24 ? reach * 0x1p-23 : 0;  // the input is the nearest float32
             low_[k] = lower_[v] - local_[k];
@@ -120,7 +120,7 @@ private:
     double reach(size_t place) const { return std::max(std::fabs(low_[place]), std::fabs(high_[place])); }
 
     void bound_affine(size_t i, const UnitGraph::Node& node, const Affine& affine, bool known) {
-        const double summands = static_cast<double>(affine.terms + affine.roundings) + 8;
+        const double summands = double(affine.terms + affine.roundings) + 8;
         const double gamma = summands * 0x1p-24 / (1 - summands * 0x1p-24);
         for (size_t j = 0; j < node.size; ++j) {
             const double* w = plain_.weights[i].data() + j * affine.terms;
@@ -247,7 +247,7 @@ private:
         std::fill(coefficients_.begin(), coefficients_.end(), 0.0);
         for (size_t k = 0; k < plain_.inputs.size(); ++k) {
             if (form_[k] == 0) continue;
-            coefficients_[static_cast<size_t>(plain_.inputs[k])] += form_[k];
+            coefficients_[size_t(plain_.inputs[k])] += form_[k];
             shift(std::fabs(form_[k]) * (local_[k] + reach(k) * 0x1p-40));
             form_[k] = 0;
         }
@@ -284,6 +284,6 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Bounds> graph_bounds(const PlainGraph& plain) { return std::make_unique<GraphBounds>(plain); }
+std::unique_ptr<PolicyBounds> graph_bounds(const PlainGraph& plain) { return std::make_unique<GraphBounds>(plain); }
 
-}  // namespace polvet::boxes
+}  // namespace polvet

@@ -8,13 +8,14 @@
 
 #include "boxes/boxes.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
-class MarginBounds : public Bounds {
+class MarginBounds : public PolicyBounds {
 public:
     explicit MarginBounds(size_t variables) : variables_(variables) {}
 
-    void judge(Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals, Verdict& out) override {
+    void judge(Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals,
+               NodeVerdict& out) override {
         bool know = recall(out.known);
         for (int round = 0; round < 3; ++round) {
             set(box, rows);
@@ -26,9 +27,9 @@ public:
             out.beaten_by = -1;
             out.split_variable = -1;
             for (size_t m = 0; m < rivals.size(); ++m) {
-                if (static_cast<int32_t>(m) == output || rivals[m] == Relation::OUTSIDE) continue;
+                if (int32_t(m) == output || rivals[m] == Relation::OUTSIDE) continue;
                 if (!is_heard(m, rivals)) continue;
-                const double slack = margin(static_cast<size_t>(output), m);
+                const double slack = margin(size_t(output), m);
                 double shift = constant_;
                 const double upper = maximise(coefficients_.data(), shift, reduced_.data()) + constant_;
                 // SOUND: the rival's score is greater in every evaluation order, in all states of the box that satisfy the rows.
@@ -37,7 +38,7 @@ public:
                         out.excluded = true;
                         return;
                     }
-                    out.beaten_by = static_cast<int32_t>(m);
+                    out.beaten_by = int32_t(m);
                     continue;
                 }
                 if (rivals[m] != Relation::INSIDE) continue;
@@ -60,7 +61,7 @@ public:
     }
 
     bool wins(const Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals) override {
-        const size_t mine = static_cast<size_t>(output);
+        const size_t mine = size_t(output);
         set(box, rows);
         bound_hidden(false);
         if (!is_heard(mine, rivals)) return false;
@@ -82,7 +83,7 @@ protected:
     // Whether a softmax behind the scores surely keeps the output's order: no output that may be inapplicable is too far above it.
     // SOUND: an applicable one that is far above it is better than whatever the output is compared with, too.
     virtual bool is_heard(size_t output, const std::vector<Relation>& rivals) = 0;
-    // Bounds of hidden values, from and to a node of the search: what holds in a box holds in its parts.
+    // PolicyBounds of hidden values, from and to a node of the search: what holds in a box holds in its parts.
     virtual bool recall(const std::vector<double>& known) = 0;
     virtual void remember(std::vector<double>& known) const = 0;
 
@@ -96,24 +97,23 @@ protected:
         lower_.resize(n);
         upper_.resize(n);
         for (size_t v = 0; v < n; ++v) {
-            lower_[v] = static_cast<double>(box.lower[v]);
-            upper_[v] = static_cast<double>(box.upper[v]);
+            lower_[v] = double(box.lower[v]);
+            upper_[v] = double(box.upper[v]);
         }
         rows_.clear();
         for (const Row* row : rows) {
             if (row->terms.size() < 2) continue;
             PlainRow made{{}, -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-            Wide least = 0, most = 0;
+            Int128 least = 0, most = 0;
             Row marks;
             marks.marks = row->marks;
             span(marks, box, least, most);
             // SOUND: a bound is moved outwards by what marks can add; integers up to 2^52 are exact in double.
-            if (row->lower != NO_LOWER) made.lower = static_cast<double>(row->lower - most);
-            if (row->upper != NO_UPPER) made.upper = static_cast<double>(row->upper - least);
+            if (row->lower != NO_LOWER) made.lower = double(row->lower - most);
+            if (row->upper != NO_UPPER) made.upper = double(row->upper - least);
             if (std::fabs(made.lower) != std::numeric_limits<double>::infinity() && std::fabs(made.lower) > 0x1p50) continue;
             if (std::fabs(made.upper) != std::numeric_limits<double>::infinity() && std::fabs(made.upper) > 0x1p50) continue;
-            for (const Term& term : row->terms)
-                made.terms.emplace_back(static_cast<size_t>(term.variable), static_cast<double>(term.coefficient));
+            for (const Summand& term : row->terms) made.terms.emplace_back(size_t(term.variable), double(term.coefficient));
             rows_.push_back(std::move(made));
         }
         coefficients_.resize(n);
@@ -183,12 +183,12 @@ protected:
             best += r > 0 ? r * upper_[v] : r * lower_[v];
         }
         // SOUND: any multipliers give a bound; what double arithmetic loses on the way is at most this.
-        const double lost = scale * static_cast<double>(n + 8) * 0x1p-50;
+        const double lost = scale * double(n + 8) * 0x1p-50;
         shift += added + lost;
         return best + lost;
     }
 
-    void remember_corner(const Box& box, const double* reduced, Verdict& out) {
+    void remember_corner(const Box& box, const double* reduced, NodeVerdict& out) {
         const size_t n = variables_;
         out.candidate.resize(n);
         double best = 0;
@@ -199,7 +199,7 @@ protected:
             const double weight = std::fabs(reduced[v]) * (upper_[v] - lower_[v]);
             if (weight > best && box.upper[v] > box.lower[v]) {
                 best = weight;
-                out.split_variable = static_cast<int32_t>(v);
+                out.split_variable = int32_t(v);
                 out.split_value = box.lower[v] + (box.upper[v] - box.lower[v]) / 2;
             }
         }
@@ -208,7 +208,7 @@ protected:
             const double weight = std::fabs(coefficients_[v]) * (upper_[v] - lower_[v]);
             if (weight > 0) {
                 best = weight;
-                out.split_variable = static_cast<int32_t>(v);
+                out.split_variable = int32_t(v);
                 out.split_value = box.lower[v] + (box.upper[v] - box.lower[v]) / 2;
             }
         }
@@ -220,7 +220,7 @@ protected:
         double scale = std::fabs(shift);
         const size_t n = box.lower.size();
         for (size_t v = 0; v < n; ++v) {
-            const double at = c[v] > 0 ? c[v] * static_cast<double>(box.upper[v]) : c[v] * static_cast<double>(box.lower[v]);
+            const double at = c[v] > 0 ? c[v] * double(box.upper[v]) : c[v] * double(box.lower[v]);
             most += at;
             scale += std::fabs(at);
         }
@@ -230,8 +230,8 @@ protected:
         for (size_t v = 0; v < n; ++v) {
             if (c[v] == 0) continue;
             const double room = std::floor(most / std::fabs(c[v]) * (1 + 0x1p-40) + 0x1p-40);
-            if (!(room < static_cast<double>(box.upper[v] - box.lower[v]))) continue;
-            const int64_t steps = static_cast<int64_t>(room);
+            if (!(room < double(box.upper[v] - box.lower[v]))) continue;
+            const int64_t steps = int64_t(room);
             if (c[v] > 0) box.lower[v] = std::max(box.lower[v], box.upper[v] - steps);
             else box.upper[v] = std::min(box.upper[v], box.lower[v] + steps);
         }
@@ -248,4 +248,4 @@ protected:
 // target += factor * source. Lanes are different entries, never parts of one sum, and nothing is fused: the same bits everywhere.
 void add_multiple(double* target, const double* source, double factor, size_t count);
 
-}  // namespace polvet::boxes
+}  // namespace polvet

@@ -6,7 +6,7 @@
 #include "boxes/boxes.h"
 #include "boxes/margins.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
 struct PlainNetwork {
     struct Layer {
@@ -29,8 +29,7 @@ std::shared_ptr<const PlainNetwork> make_plain(const Mlp& net, const std::vector
         for (size_t j = 0; j < layer.outputs; ++j) {
             made.bias.push_back(layer.bias[j]);
             for (size_t k = 0; k < layer.inputs; ++k)
-                made.weights[j * made.inputs + (l ? k : static_cast<size_t>(inputs[k]))] +=
-                    static_cast<double>(layer.weights[k * layer.padded + j]);
+                made.weights[j * made.inputs + (l ? k : size_t(inputs[k]))] += double(layer.weights[k * layer.padded + j]);
         }
         plain->summands += made.inputs + layer.inputs + 4;
         plain->layers.push_back(std::move(made));
@@ -53,14 +52,14 @@ public:
         const size_t depth = net.layers.size();
         std::vector<double> reach(net.variables), error(net.variables);
         for (size_t v = 0; v < net.variables; ++v) {
-            reach[v] = std::max(std::fabs(static_cast<double>(root.lower[v])), std::fabs(static_cast<double>(root.upper[v])));
+            reach[v] = std::max(std::fabs(double(root.lower[v])), std::fabs(double(root.upper[v])));
             error[v] = reach[v] > 0x1p24 ? reach[v] * 0x1p-23 : 0;  // the input is the nearest float32
         }
-        const double inflate = 1.01 + static_cast<double>(net.summands) * std::ldexp(1.0, static_cast<int>(depth)) * 0x1p-27;
+        const double inflate = 1.01 + double(net.summands) * std::ldexp(1.0, int(depth)) * 0x1p-27;
         for (size_t l = 0; l < depth; ++l) {
             const auto& layer = net.layers[l];
             std::vector<double> next(layer.outputs), wrong(layer.outputs);
-            const double m = static_cast<double>(layer.inputs) + 4, gamma = m * 0x1p-24 / (1 - m * 0x1p-24);
+            const double m = double(layer.inputs) + 4, gamma = m * 0x1p-24 / (1 - m * 0x1p-24);
             for (size_t j = 0; j < layer.outputs; ++j) {
                 double sum = std::fabs(layer.bias[j]), moved = 0;
                 const double* w = layer.weights.data() + j * layer.inputs;
@@ -224,6 +223,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Bounds> network_bounds(const PlainNetwork& net, const Box& root) { return std::make_unique<NetworkBounds>(net, root); }
+std::unique_ptr<PolicyBounds> network_bounds(const PlainNetwork& net, const Box& root) {
+    return std::make_unique<NetworkBounds>(net, root);
+}
 
-}  // namespace polvet::boxes
+}  // namespace polvet

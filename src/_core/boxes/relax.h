@@ -7,7 +7,7 @@
 
 #include "policies/units.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
 struct Line {
     double slope, constant;
@@ -118,4 +118,4 @@ private:
     int count_ = 0;
 };
 
-}  // namespace polvet::boxes
+}  // namespace polvet

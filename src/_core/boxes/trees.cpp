@@ -1,13 +1,12 @@
-// Bounds of a tree ensemble's scores over a box: reachable leaves, summed in tree order; see boxes.h.
+// PolicyBounds of a tree ensemble's scores over a box: reachable leaves, summed in tree order; see boxes.h.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "boxes/boxes.h"
 
-namespace polvet::boxes {
+namespace polvet {
 
 // The trees over integer variables: a node asks whether a variable is at most `cut`, and every different question has a number.
 struct PlainTrees {
@@ -34,7 +33,7 @@ constexpr int64_t LEAST = -(int64_t{1} << 61), MOST = int64_t{1} << 61;  // thei
 // The greatest integer whose float32 passes the test; the float32 of an integer grows with it.
 int64_t left_end(float threshold, bool strict) {
     auto passes = [&](int64_t x) {
-        const float f = static_cast<float>(static_cast<double>(x));
+        const float f = float(double(x));
         return strict ? f < threshold : f <= threshold;
     };
     if (!passes(LEAST)) return LEAST - 1;
@@ -47,16 +46,16 @@ int64_t left_end(float threshold, bool strict) {
     return a;
 }
 
-class TreeBounds final : public Bounds {
+class TreeBounds final : public PolicyBounds {
 public:
     TreeBounds(const PlainTrees& plain, size_t variables) : plain_(plain), trees_(plain.trees), variables_(variables) {
         weights_.assign(plain.questions.size(), 0);
     }
 
-    void judge(Box& box, const std::vector<const Row*>&, int32_t output, const std::vector<Relation>& rivals, Verdict& out) override {
+    void judge(Box& box, const std::vector<const Row*>&, int32_t output, const std::vector<Relation>& rivals, NodeVerdict& out) override {
         const size_t outputs = trees_.outputs;
         score(box);
-        const size_t mine = static_cast<size_t>(output);
+        const size_t mine = size_t(output);
         double closest = std::numeric_limits<double>::infinity();
         size_t rival = outputs;
         for (size_t m = 0; m < outputs; ++m) {
@@ -67,7 +66,7 @@ public:
                 return;
             }
             if (beaten) {
-                out.beaten_by = static_cast<int32_t>(m);
+                out.beaten_by = int32_t(m);
                 continue;
             }
             if (rivals[m] == Relation::INSIDE && high_[mine] - low_[m] < closest) {
@@ -80,7 +79,7 @@ public:
 
     bool wins(const Box& box, const std::vector<const Row*>&, int32_t output, const std::vector<Relation>& rivals) override {
         score(box);
-        const size_t mine = static_cast<size_t>(output);
+        const size_t mine = size_t(output);
         for (size_t m = 0; m < trees_.outputs; ++m)
             if (m != mine && rivals[m] != Relation::OUTSIDE && !beats(mine, m)) return false;
         return true;
@@ -92,19 +91,19 @@ private:
         return high_[loser] < low_[winner] || (high_[loser] == low_[winner] && winner < loser);
     }
 
-    // Bounds on every output's score over the box, and the cuts that wait inside it.
+    // PolicyBounds on every output's score over the box, and the cuts that wait inside it.
     void score(const Box& box) {
         const size_t outputs = trees_.outputs;
         low_.assign(outputs, 0);
         high_.assign(outputs, 0);
         cuts_.clear();
-        for (size_t k = 0; k < outputs; ++k) low_[k] = high_[k] = trees_.wide ? trees_.base64[k] : static_cast<double>(trees_.base32[k]);
+        for (size_t k = 0; k < outputs; ++k) low_[k] = high_[k] = trees_.wide ? trees_.base64[k] : double(trees_.base32[k]);
         for (size_t t = 0; t < trees_.roots.size(); ++t) {
             const int32_t mine = trees_.tree_output[t];
             leaf_low_.assign(outputs, std::numeric_limits<double>::infinity());
             leaf_high_.assign(outputs, -std::numeric_limits<double>::infinity());
             walk(trees_.roots[t], box, mine);
-            if (mine >= 0) add(static_cast<size_t>(mine));
+            if (mine >= 0) add(size_t(mine));
             else
                 for (size_t k = 0; k < outputs; ++k) add(k);
         }
@@ -122,14 +121,14 @@ private:
         while (!pending_.empty()) {
             const auto [at, weight] = pending_.back();
             pending_.pop_back();
-            const PlainTrees::Node& n = plain_.nodes[static_cast<size_t>(at)];
+            const PlainTrees::Node& n = plain_.nodes[size_t(at)];
             if (n.variable < 0) {
-                if (output >= 0) note(static_cast<size_t>(output), value(n.payload));
+                if (output >= 0) note(size_t(output), value(n.payload));
                 else
-                    for (size_t k = 0; k < trees_.outputs; ++k) note(k, value(n.payload + static_cast<int32_t>(k)));
+                    for (size_t k = 0; k < trees_.outputs; ++k) note(k, value(n.payload + int32_t(k)));
                 continue;
             }
-            const size_t v = static_cast<size_t>(n.variable);
+            const size_t v = size_t(n.variable);
             const int64_t low = box.lower[v], high = box.upper[v];
             bool left = n.cut >= low, right = n.cut < high;
             if (left && right) cuts_.push_back({n.question, output, weight});
@@ -139,9 +138,7 @@ private:
         }
     }
 
-    double value(int32_t place) const {
-        return trees_.wide ? trees_.values64[static_cast<size_t>(place)] : static_cast<double>(trees_.values32[static_cast<size_t>(place)]);
-    }
+    double value(int32_t place) const { return trees_.wide ? trees_.values64[size_t(place)] : double(trees_.values32[size_t(place)]); }
     void note(size_t k, double x) {
         leaf_low_[k] = std::min(leaf_low_[k], x);
         leaf_high_[k] = std::max(leaf_high_[k], x);
@@ -150,30 +147,26 @@ private:
         low_[k] = sum(low_[k], leaf_low_[k]);
         high_[k] = sum(high_[k], leaf_high_[k]);
     }
-    double sum(double x, double y) const {
-        return trees_.wide ? x + y : static_cast<double>(static_cast<float>(x) + static_cast<float>(y));
-    }
-    double divide(double x) const {
-        return trees_.wide ? x / trees_.divisor : static_cast<double>(static_cast<float>(x) / static_cast<float>(trees_.divisor));
-    }
+    double sum(double x, double y) const { return trees_.wide ? x + y : double(float(x) + float(y)); }
+    double divide(double x) const { return trees_.wide ? x / trees_.divisor : double(float(x) / float(trees_.divisor)); }
 
     // The split that most trees of the two outputs wait for, upper nodes first.
-    void choose_cut(const Box& box, size_t mine, size_t rival, Verdict& out) {
+    void choose_cut(const Box& box, size_t mine, size_t rival, NodeVerdict& out) {
         double best = 0;
         int32_t question = -1;
         for (const Cut& cut : cuts_) {
-            const bool counts = cut.output < 0 || static_cast<size_t>(cut.output) == mine || static_cast<size_t>(cut.output) == rival;
-            double& weight = weights_[static_cast<size_t>(cut.question)];
+            const bool counts = cut.output < 0 || size_t(cut.output) == mine || size_t(cut.output) == rival;
+            double& weight = weights_[size_t(cut.question)];
             weight += cut.weight * (counts ? 1.0 : 0.01);
             if (weight > best) {
                 best = weight;
                 question = cut.question;
             }
         }
-        for (const Cut& cut : cuts_) weights_[static_cast<size_t>(cut.question)] = 0;
+        for (const Cut& cut : cuts_) weights_[size_t(cut.question)] = 0;
         if (question >= 0) {
-            out.split_variable = plain_.questions[static_cast<size_t>(question)].variable;
-            out.split_value = plain_.questions[static_cast<size_t>(question)].cut;
+            out.split_variable = plain_.questions[size_t(question)].variable;
+            out.split_value = plain_.questions[size_t(question)].cut;
         }
         out.candidate.resize(variables_);
         for (size_t v = 0; v < variables_; ++v) out.candidate[v] = box.lower[v] + (box.upper[v] - box.lower[v]) / 2;
@@ -206,9 +199,9 @@ std::shared_ptr<const PlainTrees> make_plain(const Trees& trees, const std::vect
             plain->nodes.push_back({-1, 0, 0, -1, node.payload});
             continue;
         }
-        const int32_t variable = inputs[static_cast<size_t>(node.feature)];
+        const int32_t variable = inputs[size_t(node.feature)];
         const int64_t cut = left_end(node.threshold, trees.strict);
-        const auto [at, fresh] = numbers.try_emplace({variable, cut}, static_cast<int32_t>(plain->questions.size()));
+        const auto [at, fresh] = numbers.try_emplace({variable, cut}, int32_t(plain->questions.size()));
         if (fresh) plain->questions.push_back({variable, cut});
         const bool zero = static_cast<Missing>(node.payload >> 1) == Missing::zero;
         plain->nodes.push_back({variable, node.left, cut, at->second, zero ? node.payload & 1 : -1});
@@ -216,6 +209,8 @@ std::shared_ptr<const PlainTrees> make_plain(const Trees& trees, const std::vect
     return plain;
 }
 
-std::unique_ptr<Bounds> tree_bounds(const PlainTrees& plain, size_t variables) { return std::make_unique<TreeBounds>(plain, variables); }
+std::unique_ptr<PolicyBounds> tree_bounds(const PlainTrees& plain, size_t variables) {
+    return std::make_unique<TreeBounds>(plain, variables);
+}
 
-}  // namespace polvet::boxes
+}  // namespace polvet

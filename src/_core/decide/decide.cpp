@@ -127,7 +127,7 @@ public:
             result.states.insert(result.states.end(), game_.state(s), game_.state(s) + game_.words());
             result.labels.push_back(action == NONE ? ENDED : game_.label(s, action));
             if (action == NONE) continue;
-            const Range outcomes = game_.outcomes(s, action);
+            const Outcomes outcomes = game_.outcomes(s, action);
             for (uint32_t i = outcomes.begin; i < outcomes.end; ++i) push(game_.target(i));
         }
         return result;
@@ -147,7 +147,7 @@ public:
         };
         // Of each action the outcome that was killed first: it was dead when s was killed.
         const auto witness_of = [&](uint32_t s, uint32_t k) {
-            const Range outcomes = game_.outcomes(s, k);
+            const Outcomes outcomes = game_.outcomes(s, k);
             uint32_t best = NONE;
             for (uint32_t i = outcomes.begin; i < outcomes.end; ++i)
                 if (const uint32_t t = game_.target(i); game_.known(t) == UNSAFE && (best == NONE || lazy.rank(t) < lazy.rank(best)))
@@ -214,7 +214,7 @@ private:
             std::stable_sort(order.begin(), order.end(), [&](uint32_t x, uint32_t y) { return game_.label(s, x) < game_.label(s, y); });
             for (uint32_t k : order) {
                 game_.look();
-                const Range outcomes = game_.outcomes(s, k);
+                const Outcomes outcomes = game_.outcomes(s, k);
                 for (uint32_t j = outcomes.begin; j < outcomes.end; ++j) {
                     const uint64_t* state = game_.state(game_.target(j));
                     result.outcomes.insert(result.outcomes.end(), state, state + game_.words());
@@ -233,9 +233,9 @@ private:
     }
 
     Lazy<Game>& lazy() {
-        auto* found = dynamic_cast<Lazy<Game>*>(algorithm_.get());
-        if (!found || !share_) throw std::invalid_argument("evidence needs the algorithm lazy with sharing");
-        return *found;
+        auto* lazy = dynamic_cast<Lazy<Game>*>(algorithm_.get());
+        if (!lazy || !share_) throw std::invalid_argument("evidence needs the algorithm lazy with sharing");
+        return *lazy;
     }
 
     Lazy<Game>& prover(Known wanted) {

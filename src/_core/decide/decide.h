@@ -1,7 +1,5 @@
 // Deciding many states: solvers that answer one question after the other, and a batch over all cores.
 #pragma once
-#include <exception>
-#include <optional>
 
 #include "decide/game.h"
 

@@ -10,10 +10,8 @@
 // outcomes of actions that nobody tries are neither hashed nor tested for `fail` and `goal`.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <random>
 #include <span>
 #include <tuple>
 
@@ -37,7 +35,7 @@ struct BrokenModel {
     Fault fault;
     std::vector<uint64_t> state;
 };  // thrown where the model breaks a rule
-struct Range {
+struct Outcomes {
     uint32_t begin, end;
 };
 
@@ -179,7 +177,7 @@ public:
         return rows_[s].action_end - rows_[s].action_begin;
     }
 
-    Range outcomes(uint32_t s, uint32_t k) {
+    Outcomes outcomes(uint32_t s, uint32_t k) {
         const size_t place = rows_[s].action_begin + k;
         if (actions_[place].begin == NONE) intern(s, place);
         return {actions_[place].begin, actions_[place].end};
@@ -298,7 +296,7 @@ public:
         }
         return rows_[s].action_end - rows_[s].action_begin;
     }
-    Range outcomes(uint32_t s, uint32_t k) {
+    Outcomes outcomes(uint32_t s, uint32_t k) {
         const Action& action = actions_[rows_[s].action_begin + k];
         return {action.begin, action.end};
     }
@@ -332,6 +330,47 @@ public:
 
 protected:
     Game& game_;
+};
+
+// Passes over the states that a policy reaches, from the question on, until one of them changes nothing.
+template <class Game> class Passes : public Algorithm<Game> {
+public:
+    using Algorithm<Game>::Algorithm;
+
+    bool is_unsafe(uint32_t start) override {
+        Game& game = this->game_;
+        if (game.known(start) != UNDECIDED) return game.known(start) == UNSAFE;
+        bool changed = true;
+        while (changed && game.known(start) != UNSAFE) {
+            ++this->passes;
+            ++epoch_;
+            trail_.clear();
+            changed = pass(start);
+        }
+        if (game.known(start) == UNSAFE) return true;
+        // SOUND: the last pass changed nothing, so each visited state kept an action with visited, not unsafe outcomes.
+        for (uint32_t s : trail_) game.learn(s, SAFE);
+        return false;
+    }
+    void forget() override {
+        seen_.clear();
+        epoch_ = 0;
+    }
+    size_t bytes() const override { return (seen_.capacity() + trail_.capacity()) * 4; }
+
+protected:
+    virtual bool pass(uint32_t start) = 0;  // whether it changed anything; visits every state that its policy reaches
+    bool visit(uint32_t s) {                // whether the state is undecided and met for the first time in this pass
+        if (seen_.size() < this->game_.size()) seen_.resize(this->game_.size(), 0);
+        if (this->game_.known(s) != UNDECIDED || seen_[s] == epoch_) return false;
+        seen_[s] = epoch_;
+        trail_.push_back(s);
+        return true;
+    }
+
+private:
+    std::vector<uint32_t> seen_, trail_;
+    uint32_t epoch_ = 0;
 };
 
 }  // namespace polvet

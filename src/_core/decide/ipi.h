@@ -13,31 +13,11 @@
 
 namespace polvet {
 
-template <class Game> class ImprovedPolicyIteration : public Algorithm<Game> {
+template <class Game> class ImprovedPolicyIteration : public Passes<Game> {
 public:
-    using Algorithm<Game>::Algorithm;
+    using Passes<Game>::Passes;
 
-    bool is_unsafe(uint32_t start) override {
-        Game& game = this->game_;
-        if (game.known(start) != UNDECIDED) return game.known(start) == UNSAFE;
-        do {
-            ++this->passes;
-            ++epoch_;
-            changed_ = false;
-            trail_.clear();
-            pass(start);
-        } while (changed_ && game.known(start) != UNSAFE);
-        if (game.known(start) == UNSAFE) return true;
-        // SOUND: the last pass changed nothing, so each visited state kept an action with visited, not unsafe outcomes.
-        for (uint32_t s : trail_) game.learn(s, SAFE);
-        return false;
-    }
-
-    void forget() override {
-        seen_.clear();
-        epoch_ = 0;
-    }
-    size_t bytes() const override { return (seen_.capacity() + trail_.capacity()) * 4 + frames_.capacity() * sizeof(Frame); }
+    size_t bytes() const override { return Passes<Game>::bytes() + frames_.capacity() * sizeof(Frame); }
 
 private:
     struct Frame {
@@ -45,15 +25,13 @@ private:
     };
 
     bool enter(uint32_t s) {  // false where rec-iPI returns at once: not a state to be opened
-        if (seen_.size() < this->game_.size()) seen_.resize(this->game_.size(), 0);
-        if (this->game_.known(s) != UNDECIDED || seen_[s] == epoch_) return false;
-        seen_[s] = epoch_;
-        trail_.push_back(s);
+        if (!this->visit(s)) return false;
         frames_.push_back({s, NONE, 0, 0});
         return true;
     }
 
-    void pass(uint32_t start) {
+    bool pass(uint32_t start) override {
+        bool changed = false;
         Game& game = this->game_;
         frames_.clear();
         enter(start);
@@ -80,21 +58,19 @@ private:
             }  // an ended run: maybe safe
             if (++frame.action == count) {  // NONE + 1 == 0
                 game.learn(s, UNSAFE);
-                changed_ = true;
+                changed = true;
                 frames_.pop_back();
                 continue;
             }
             game.look();
-            const Range outcomes = game.outcomes(s, frame.action);
+            const Outcomes outcomes = game.outcomes(s, frame.action);
             frame.place = outcomes.begin;
             frame.end = outcomes.end;
         }
+        return changed;
     }
 
-    std::vector<uint32_t> seen_, trail_;
     std::vector<Frame> frames_;
-    uint32_t epoch_ = 0;
-    bool changed_ = false;
 };
 
 template <class Game> class NaivePolicyIteration : public Algorithm<Game> {
@@ -139,7 +115,7 @@ private:
     bool is_rejected(uint32_t s, uint32_t k) {  // Q(s, a) = 1
         Game& game = this->game_;
         game.look();
-        const Range outcomes = game.outcomes(s, k);
+        const Outcomes outcomes = game.outcomes(s, k);
         fit();
         for (uint32_t i = outcomes.begin; i < outcomes.end; ++i)
             if (game.known(game.target(i)) == UNSAFE) return true;
@@ -164,7 +140,7 @@ private:
             }
             choose(s);
             game.look();
-            const Range outcomes = game.outcomes(s, policy_[s]);
+            const Outcomes outcomes = game.outcomes(s, policy_[s]);
             frames_.push_back({s, outcomes.begin, outcomes.end});
         };
         enter(start);

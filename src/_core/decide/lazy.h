@@ -157,7 +157,7 @@ protected:
         const uint32_t count = game.actions(s);
         for (uint32_t k = nodes_[s].action + 1; k < count; ++k) {  // NONE + 1 == 0
             game.look();
-            const Range outcomes = game.outcomes(s, k);
+            const Outcomes outcomes = game.outcomes(s, k);
             fit();
             nodes_[s].action = k;
             bool good = true;
@@ -177,7 +177,7 @@ protected:
 
     void push_outcomes(uint32_t s) {
         Game& game = this->game_;
-        const Range outcomes = game.outcomes(s, nodes_[s].action);
+        const Outcomes outcomes = game.outcomes(s, nodes_[s].action);
         for (uint32_t i = outcomes.begin; i < outcomes.end; ++i)
             if (const uint32_t t = game.target(i); game.known(t) == UNDECIDED && !is_visited(t)) queue_.push_back(t);
     }

@@ -16,7 +16,6 @@
 // Source   `lazy` (decide/lazy.h) with values 0, 1, ..., LOST instead of safe and unsafe
 // Cost     O(b m c) for values up to c; what one question settles, others need not ask
 #pragma once
-#include <functional>
 #include <memory>
 
 #include "decide/game.h"

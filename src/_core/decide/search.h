@@ -6,85 +6,55 @@
 // Differs  a trial ends when it meets a state of the same trial again: safe policies may run for ever
 // Cost     O(b m n) in the worst case
 #pragma once
+#include <random>
+
 #include "decide/game.h"
 
 namespace polvet {
 
-template <class Game> class GreedyPolicy : public Algorithm<Game> {
+// The first action whose Q-value is 0, or NONE.
+template <class Game> uint32_t greedy_action(Game& game, uint32_t s) {
+    const uint32_t count = game.actions(s);
+    for (uint32_t k = 0; k < count; ++k) {
+        game.look();
+        const Outcomes outcomes = game.outcomes(s, k);
+        bool good = true;
+        for (uint32_t i = outcomes.begin; i < outcomes.end && good; ++i) good = game.known(game.target(i)) != UNSAFE;
+        if (good) return k;
+    }
+    return NONE;
+}
+
+// V(s) := min over actions of Q.
+template <class Game> void backup(Game& game, uint32_t s) {
+    if (game.known(s) == UNDECIDED && game.actions(s) > 0 && greedy_action(game, s) == NONE) game.learn(s, UNSAFE);
+}
+
+template <class Game> class HeuristicSearch : public Passes<Game> {
 public:
-    using Algorithm<Game>::Algorithm;
+    using Passes<Game>::Passes;
 
-protected:
-    // The first action whose Q-value is 0, or NONE.
-    uint32_t greedy(uint32_t s) {
-        Game& game = this->game_;
-        const uint32_t count = game.actions(s);
-        for (uint32_t k = 0; k < count; ++k) {
-            game.look();
-            const Range outcomes = game.outcomes(s, k);
-            bool good = true;
-            for (uint32_t i = outcomes.begin; i < outcomes.end && good; ++i) good = game.known(game.target(i)) != UNSAFE;
-            if (good) return k;
-        }
-        return NONE;
-    }
-    // V(s) := min over actions of Q; whether it changed.
-    bool backup(uint32_t s) {
-        Game& game = this->game_;
-        if (game.known(s) != UNDECIDED || game.actions(s) == 0 || greedy(s) != NONE) return false;
-        game.learn(s, UNSAFE);
-        return true;
-    }
-};
-
-template <class Game> class HeuristicSearch : public GreedyPolicy<Game> {
-public:
-    using GreedyPolicy<Game>::GreedyPolicy;
-
-    bool is_unsafe(uint32_t start) override {
-        Game& game = this->game_;
-        if (game.known(start) != UNDECIDED) return game.known(start) == UNSAFE;
-        bool changed = true;
-        while (changed && game.known(start) != UNSAFE) {
-            ++this->passes;
-            changed = expand_and_backup(start);
-        }
-        if (game.known(start) == UNSAFE) return true;
-        // SOUND: the greedy policy's graph was visited completely and no value changed on the way.
-        for (uint32_t s : trail_) game.learn(s, SAFE);
-        return false;
-    }
-
-    void forget() override {
-        seen_.clear();
-        epoch_ = 0;
-    }
-    size_t bytes() const override { return (seen_.capacity() + trail_.capacity()) * 4 + frames_.capacity() * sizeof(Frame); }
+    size_t bytes() const override { return Passes<Game>::bytes() + frames_.capacity() * sizeof(Frame); }
 
 private:
     struct Frame {
         uint32_t state, place, end;
     };
 
-    bool expand_and_backup(uint32_t start) {
+    // The greedy policy's graph, expanded and backed up in post order: complete where nothing changes.
+    bool pass(uint32_t start) override {
         Game& game = this->game_;
         bool changed = false;
-        ++epoch_;
-        trail_.clear();
         frames_.clear();
         const auto enter = [&](uint32_t s) {
-            seen_.resize(game.size(), 0);
-            if (game.known(s) != UNDECIDED || seen_[s] == epoch_) return;
-            seen_[s] = epoch_;
-            trail_.push_back(s);
-            if (game.actions(s) == 0) return;
-            const uint32_t k = this->greedy(s);
+            if (!this->visit(s) || game.actions(s) == 0) return;
+            const uint32_t k = greedy_action(game, s);
             if (k == NONE) {
                 game.learn(s, UNSAFE);
                 changed = true;
                 return;
             }
-            const Range outcomes = game.outcomes(s, k);
+            const Outcomes outcomes = game.outcomes(s, k);
             frames_.push_back({s, outcomes.begin, outcomes.end});
         };
         enter(start);
@@ -95,19 +65,17 @@ private:
             }
             const uint32_t s = frames_.back().state;
             frames_.pop_back();
-            if (changed) this->backup(s);  // nothing below changed: the greedy action stands
+            if (changed) backup(game, s);  // nothing below changed: the greedy action stands
         }
         return changed;
     }
 
-    std::vector<uint32_t> seen_, trail_;
     std::vector<Frame> frames_;
-    uint32_t epoch_ = 0;
 };
 
-template <class Game> class LabelledTrials : public GreedyPolicy<Game> {
+template <class Game> class LabelledTrials : public Algorithm<Game> {
 public:
-    LabelledTrials(Game& game, uint64_t seed) : GreedyPolicy<Game>(game), random_(seed) {}
+    LabelledTrials(Game& game, uint64_t seed) : Algorithm<Game>(game), random_(seed) {}
 
     bool is_unsafe(uint32_t start) override {
         Game& game = this->game_;
@@ -140,12 +108,12 @@ private:
             seen_[s] = epoch_;
             visited_.push_back(s);
             if (game.actions(s) == 0) return;
-            const uint32_t k = this->greedy(s);
+            const uint32_t k = greedy_action(game, s);
             if (k == NONE) {
                 game.learn(s, UNSAFE);
                 return;
             }
-            const Range outcomes = game.outcomes(s, k);
+            const Outcomes outcomes = game.outcomes(s, k);
             s = game.target(outcomes.begin + uint32_t(random_() % (outcomes.end - outcomes.begin)));
         }
     }
@@ -164,12 +132,12 @@ private:
             open_.pop_back();
             closed_.push_back(s);
             if (game.actions(s) == 0) continue;
-            const uint32_t k = this->greedy(s);
+            const uint32_t k = greedy_action(game, s);
             if (k == NONE) {
                 solved = false;
                 continue;
             }  // the value of s is to change
-            const Range outcomes = game.outcomes(s, k);
+            const Outcomes outcomes = game.outcomes(s, k);
             seen_.resize(game.size(), 0);
             for (uint32_t i = outcomes.begin; i < outcomes.end; ++i) {
                 const uint32_t t = game.target(i);
@@ -182,7 +150,7 @@ private:
             // SOUND: the greedy policy's graph from `start` is complete and no value in it can change.
             for (uint32_t s : closed_) game.learn(s, SAFE);
         else
-            for (size_t k = closed_.size(); k-- > 0;) this->backup(closed_[k]);
+            for (size_t k = closed_.size(); k-- > 0;) backup(game, closed_[k]);
         return solved;
     }
 

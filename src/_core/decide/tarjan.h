@@ -68,7 +68,7 @@ public:
                 safe = true;
             } else if (++frame.action < count) {
                 game.look();
-                const Range outcomes = game.outcomes(s, frame.action);
+                const Outcomes outcomes = game.outcomes(s, frame.action);
                 frame.place = outcomes.begin;
                 frame.end = outcomes.end;
                 continue;

@@ -22,7 +22,7 @@ public:
             const uint32_t count = game.actions(s);
             for (uint32_t k = 0; k < count; ++k) {
                 game.look();
-                const Range outcomes = game.outcomes(s, k);
+                const Outcomes outcomes = game.outcomes(s, k);
                 seen.resize(game.size(), 0);
                 for (uint32_t i = outcomes.begin; i < outcomes.end; ++i) {
                     const uint32_t t = game.target(i);
@@ -105,7 +105,7 @@ private:
         for (uint32_t s : reachable_.states) {
             const uint32_t count = game.actions(s);
             for (uint32_t k = 0; k < count; ++k) {
-                const Range outcomes = game.outcomes(s, k);
+                const Outcomes outcomes = game.outcomes(s, k);
                 for (uint32_t i = outcomes.begin; i < outcomes.end; ++i) visit(s, k, game.target(i));
             }
         }
@@ -181,7 +181,7 @@ private:
     bool is_rejected(uint32_t s, uint32_t k) {
         Game& game = this->game_;
         game.look();
-        const Range outcomes = game.outcomes(s, k);
+        const Outcomes outcomes = game.outcomes(s, k);
         for (uint32_t i = outcomes.begin; i < outcomes.end; ++i)
             if (game.known(game.target(i)) == UNSAFE) return true;
         return false;
@@ -222,7 +222,7 @@ private:
                 continue;
             }
             if (++frame.action < game.actions(s)) {
-                const Range outcomes = game.outcomes(s, frame.action);
+                const Outcomes outcomes = game.outcomes(s, frame.action);
                 frame.place = outcomes.begin;
                 frame.end = outcomes.end;
                 continue;

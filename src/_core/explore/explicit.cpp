@@ -2,10 +2,7 @@
 #include "explore/explicit.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <memory>
-#include <mutex>
 
 #include "store/threads.h"
 
@@ -278,26 +275,6 @@ void Reachability::close(unsigned threads, Limits& limits) {
     threads = std::clamp(threads, 1u, 64u);
     std::vector<std::unique_ptr<Worker>> workers;
     for (unsigned k = 0; k < threads; ++k) workers.push_back(std::make_unique<Worker>(*this));
-    std::exception_ptr failure;
-    std::mutex mutex;
-    const auto in_parallel = [&](size_t tasks, const auto& work) {
-        std::atomic<size_t> next{0};
-        const auto loop = [&](unsigned thread) {
-            try {
-                for (size_t task; (task = next.fetch_add(1)) < tasks;) work(thread, task);
-            } catch (...) {
-                std::lock_guard lock(mutex);
-                if (!failure) failure = std::current_exception();
-            }
-        };
-        if (threads == 1 || tasks <= 1) {
-            loop(0);
-            return;
-        }
-        Threads others;
-        for (unsigned k = 1; k < std::min<size_t>(threads, tasks); ++k) others.emplace_back(loop, k);
-        loop(0);
-    };
     status = Status::DONE;
     while (reached == Reached::OPEN) {
         status = limits.poll(bytes(), expanded, size());
@@ -307,11 +284,9 @@ void Reachability::close(unsigned threads, Limits& limits) {
             reached = Reached::CLOSED;
             return;
         }
-        in_parallel(count, [&](unsigned thread, size_t c) { workers[thread]->run(chunks_[c]); });
-        if (failure) std::rethrow_exception(failure);
+        share_tasks(threads, count, [&](unsigned thread, size_t c) { workers[thread]->run(chunks_[c]); });
         if (!take_stock(count)) return;
-        in_parallel(SHARDS, [&](unsigned, size_t s) { insert(uint32_t(s), count); });
-        if (failure) std::rethrow_exception(failure);
+        share_tasks(threads, SHARDS, [&](unsigned, size_t s) { insert(uint32_t(s), count); });
     }
 }
 

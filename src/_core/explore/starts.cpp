@@ -117,12 +117,12 @@ private:
             status = Status::FAULT;
             return -1;
         }
-        auto [found, is_new] = node_of_.try_emplace(term, int32_t(nodes_.size()));
+        auto [entry, is_new] = node_of_.try_emplace(term, int32_t(nodes_.size()));
         if (is_new) {
             nodes_.push_back({terms[term].level, 0, 0});
             waiting[terms[term].level].push_back(term);
         }
-        return found->second;
+        return entry->second;
     }
 
     void expand(int32_t node, int32_t term, int32_t level, std::map<int32_t, std::vector<int32_t>>& waiting, Limits& limits) {
@@ -227,9 +227,12 @@ template <class T> nb::ndarray<nb::numpy, T> owned(std::vector<T>&& values, std:
 void bind_starts(nb::module_& m) {
     nb::class_<Diagram>(m, "Diagram", "The states satisfying a condition, as a decision diagram over variables in a fixed order.")
         .def(nb::init<>())
-        .def("integer", [](Diagram& d, int64_t value) { return d.terms.integer(value); })
-        .def("number", [](Diagram& d, double value) { return d.terms.number(value); })
-        .def("variable", [](Diagram& d, int64_t lower, int64_t upper) { return d.terms.variable(lower, upper); })
+        .def(
+            "integer", [](Diagram& d, int64_t value) { return d.terms.integer(value); }, "value"_a)
+        .def(
+            "number", [](Diagram& d, double value) { return d.terms.number(value); }, "value"_a)
+        .def(
+            "variable", [](Diagram& d, int64_t lower, int64_t upper) { return d.terms.variable(lower, upper); }, "lower"_a, "upper"_a)
         .def(
             "term",
             [](Diagram& d, int op, int aux, int64_t constant, std::vector<int32_t> children, std::vector<int64_t> factors) {
@@ -238,12 +241,12 @@ void bind_starts(nb::module_& m) {
             "op"_a, "aux"_a, "constant"_a, "children"_a, "factors"_a)
         .def(
             "compile",
-            [](Diagram& d, int32_t root, double seconds, uint64_t bytes, nb::object progress) {
+            [](Diagram& d, int32_t root, double seconds, uint64_t bytes, Progress progress) {
                 Limits limits{seconds, bytes, UINT64_MAX, listening(progress)};
                 nb::gil_scoped_release release;
                 d.compile(root, limits);
             },
-            "root"_a, "seconds"_a, "bytes"_a, "progress"_a.none())
+            "root"_a, "seconds"_a, "bytes"_a, "progress"_a)
         .def_ro("status", &Diagram::status)
         .def_ro("fault", &Diagram::fault)
         .def_ro("fault_level", &Diagram::fault_level)

@@ -7,31 +7,30 @@
 // Cost     steps: one pass per step. Reward: one pass per level, and (largest reward + 1) vectors of 16 bytes per state.
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 
 #include "mdp/bounded.h"
 
-namespace polvet::mdp {
+namespace polvet {
 namespace {
 
-Bounds worth(const View& m, u64 c, double reward, const Bounds* x) {
-    const u64 first = m.branch_start[c], last = m.branch_start[c + 1];
+Bounds worth(const View& m, uint64_t c, double reward, const Bounds* x) {
+    const uint64_t first = m.branch_start[c], last = m.branch_start[c + 1];
     if (last - first == 1) {
         const Bounds v = x[m.target[first]];
         return reward == 0.0 ? v : Bounds{down(v.lo + reward, 1), up(v.hi + reward, 1)};
     }
     double lo = reward, hi = reward;
-    for (u64 b = first; b < last; ++b) {
+    for (uint64_t b = first; b < last; ++b) {
         const Bounds v = x[m.target[b]];
         lo += m.probability[b] * v.lo;
         hi += m.probability[b] * v.hi;
     }
     if (hi == 0.0) {
         bool zero = true;
-        for (u64 b = first; b < last; ++b) zero &= x[m.target[b]].hi == 0.0;
+        for (uint64_t b = first; b < last; ++b) zero &= x[m.target[b]].hi == 0.0;
         if (zero) return {0, 0};
     }
-    const double terms = static_cast<double>(last - first);
+    const double terms = double(last - first);
     return {down(lo, terms), up(hi, terms)};
 }
 
@@ -43,19 +42,19 @@ void better(Bounds& best, const Bounds& v, bool maximise, bool first) {
 
 }  // namespace
 
-u64 solve_steps(const Problem& problem, u64 steps, Bounds* value, Poll& poll) {
+uint64_t solve_steps(const Problem& problem, uint64_t steps, Bounds* value, Poll& poll) {
     const View& m = problem.model;
     std::vector<Bounds> other(value, value + m.states);
-    std::vector<u32> open;
-    for (u32 s = 0; s < m.states; ++s)
+    std::vector<uint32_t> open;
+    for (uint32_t s = 0; s < m.states; ++s)
         if (problem.stop[s] == 0 && m.choice_start[s] < m.choice_start[s + 1]) open.push_back(s);
     Bounds *now = value, *next = other.data();
-    u64 done = 0;
+    uint64_t done = 0;
     for (; done < steps; ++done) {
         bool changed = false;
-        for (u32 s : open) {
+        for (uint32_t s : open) {
             Bounds best{};
-            for (u64 c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c)
+            for (uint64_t c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c)
                 better(best, worth(m, c, problem.reward ? problem.reward[c] : 0.0, now), problem.maximise, c == m.choice_start[s]);
             if (problem.reward == nullptr && best.hi > 1.0) best.hi = 1.0;
             changed |= best.lo != now[s].lo || best.hi != now[s].hi;
@@ -78,20 +77,20 @@ u64 solve_steps(const Problem& problem, u64 steps, Bounds* value, Poll& poll) {
 
 // Level j is the reward that is left to spend ("at most") or still to be earned ("at least"). At most: level j looks at level j - amount, and a
 // choice that costs more is worth 0. At least: level j looks at level max(0, j - amount); on level 0 the goal counts, above it does not.
-u64 solve_reward_bounded(const Problem& problem, const u8* stop, const u32* amount, u64 bound, bool at_least, Bounds* value,
-                         Statistics& statistics, Poll& poll) {
+uint64_t solve_reward_bounded(const Problem& problem, const uint8_t* stop, const uint32_t* amount, uint64_t bound, bool at_least,
+                              Bounds* value, Statistics& statistics, Poll& poll) {
     const View& m = problem.model;
-    const u64 choices = m.choice_start[m.states];
-    u64 largest = 0;
-    for (u64 c = 0; c < choices; ++c) largest = std::max<u64>(largest, amount[c]);
-    const u64 ring = std::min<u64>(largest, bound) + 1;
+    const uint64_t choices = m.choice_start[m.states];
+    uint64_t largest = 0;
+    for (uint64_t c = 0; c < choices; ++c) largest = std::max<uint64_t>(largest, amount[c]);
+    const uint64_t ring = std::min<uint64_t>(largest, bound) + 1;
     // The model of one level: choices without reward keep their branches, the others are cut off and get their worth from lower levels.
-    std::vector<u64> branch_start(choices + 1, 0);
-    std::vector<u32> target;
+    std::vector<uint64_t> branch_start(choices + 1, 0);
+    std::vector<uint32_t> target;
     std::vector<double> probability;
-    for (u64 c = 0; c < choices; ++c) {
+    for (uint64_t c = 0; c < choices; ++c) {
         if (amount[c] == 0)
-            for (u64 b = m.branch_start[c]; b < m.branch_start[c + 1]; ++b) {
+            for (uint64_t b = m.branch_start[c]; b < m.branch_start[c + 1]; ++b) {
                 target.push_back(m.target[b]);
                 probability.push_back(m.probability[b]);
             }
@@ -105,9 +104,9 @@ u64 solve_reward_bounded(const Problem& problem, const u8* stop, const u32* amou
     level.cut = cut.data();
     level.stop = stop;
     level.reward = nullptr;
-    level.gap = problem.gap / static_cast<double>(bound + 1);
-    std::vector<u32> roots(m.states), choice(m.states), order;
-    for (u32 s = 0; s < m.states; ++s) roots[s] = s;
+    level.gap = problem.gap / double(bound + 1);
+    std::vector<uint32_t> roots(m.states), choice(m.states), order;
+    for (uint32_t s = 0; s < m.states; ++s) roots[s] = s;
     std::vector<std::vector<Bounds>> history(ring);
     const auto search = [&](const Problem& here, std::vector<Bounds>& x) {
         Statistics figures;
@@ -119,7 +118,7 @@ u64 solve_reward_bounded(const Problem& problem, const u8* stop, const u32* amou
         statistics.largest = std::max(statistics.largest, figures.largest);
         return figures.components == 0 && !figures.loops;
     };
-    u64 j = 0;
+    uint64_t j = 0;
     if (at_least) {
         Problem plain = problem;
         plain.gap = level.gap;
@@ -129,14 +128,14 @@ u64 solve_reward_bounded(const Problem& problem, const u8* stop, const u32* amou
     bool acyclic = false, first = true;
     for (; j <= bound && !poll.over(); ++j) {
         std::vector<Bounds>& x = history[j % ring];
-        for (u32 s = 0; s < m.states; ++s) {
+        for (uint32_t s = 0; s < m.states; ++s) {
             if (stop[s] != 0) continue;
-            for (u64 c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c) {
+            for (uint64_t c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c) {
                 if (amount[c] == 0) continue;
                 if (amount[c] > j && !at_least) {
                     cut[c] = {0, 0};
                 } else {
-                    const u64 below = amount[c] > j ? 0 : j - amount[c];
+                    const uint64_t below = amount[c] > j ? 0 : j - amount[c];
                     cut[c] = worth(m, c, 0.0, history[below % ring].data());
                     if (cut[c].hi > 1) cut[c].hi = 1;
                 }
@@ -145,11 +144,11 @@ u64 solve_reward_bounded(const Problem& problem, const u8* stop, const u32* amou
         }
         if (acyclic) {
             x.resize(m.states);
-            for (u32 s = 0; s < m.states; ++s)
+            for (uint32_t s = 0; s < m.states; ++s)
                 if (stop[s] != 0) x[s] = stop[s] == 1 ? Bounds{1, 1} : Bounds{0, 0};
-            for (u32 s : order) {
+            for (uint32_t s : order) {
                 Bounds best{0, 0};
-                for (u64 c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c)
+                for (uint64_t c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c)
                     better(best, amount[c] ? cut[c] : worth(level.model, c, 0.0, x.data()), problem.maximise, c == m.choice_start[s]);
                 if (best.hi > 1) best.hi = 1;
                 x[s] = best;
@@ -169,4 +168,4 @@ u64 solve_reward_bounded(const Problem& problem, const u8* stop, const u32* amou
     return bound + 1;
 }
 
-}  // namespace polvet::mdp
+}  // namespace polvet

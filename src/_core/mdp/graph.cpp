@@ -7,7 +7,7 @@
 
 #include "mdp/mdp.h"
 
-namespace polvet::mdp {
+namespace polvet {
 
 void Local::clear() {
     choice_start.assign(1, 0);
@@ -19,27 +19,27 @@ void Local::clear() {
 
 void Predecessors::build(const Local& part) {
     start.assign(part.nodes() + 1, 0);
-    for (u32 t : part.target) ++start[t + 1];
-    for (u32 v = 0; v < part.nodes(); ++v) start[v + 1] += start[v];
+    for (uint32_t t : part.target) ++start[t + 1];
+    for (uint32_t v = 0; v < part.nodes(); ++v) start[v + 1] += start[v];
     choice.resize(part.target.size());
-    std::vector<u32> fill(start.begin(), start.end() - 1);
-    for (u32 c = 0; c < part.choices(); ++c)
-        for (u32 b = part.branch_start[c]; b < part.branch_start[c + 1]; ++b) choice[fill[part.target[b]]++] = c;
+    std::vector<uint32_t> fill(start.begin(), start.end() - 1);
+    for (uint32_t c = 0; c < part.choices(); ++c)
+        for (uint32_t b = part.branch_start[c]; b < part.branch_start[c + 1]; ++b) choice[fill[part.target[b]]++] = c;
 }
 
 namespace {
 
 // Removes the nodes in `removed` and, transitively, every node that thereby loses its last allowed choice.
-void remove_nodes(const Local& part, const Predecessors& back, std::vector<u8>& allowed, std::vector<u8>& inside, std::vector<u32>& count,
-                  std::vector<u32>& removed) {
+void remove_nodes(const Local& part, const Predecessors& back, std::vector<uint8_t>& allowed, std::vector<uint8_t>& inside,
+                  std::vector<uint32_t>& count, std::vector<uint32_t>& removed) {
     while (!removed.empty()) {
-        const u32 v = removed.back();
+        const uint32_t v = removed.back();
         removed.pop_back();
-        for (u32 i = back.start[v]; i < back.start[v + 1]; ++i) {
-            const u32 c = back.choice[i];
+        for (uint32_t i = back.start[v]; i < back.start[v + 1]; ++i) {
+            const uint32_t c = back.choice[i];
             if (!allowed[c]) continue;
             allowed[c] = 0;
-            const u32 w = part.owner[c];
+            const uint32_t w = part.owner[c];
             if (inside[w] && --count[w] == 0) {
                 inside[w] = 0;
                 removed.push_back(w);
@@ -49,22 +49,22 @@ void remove_nodes(const Local& part, const Predecessors& back, std::vector<u8>& 
 }
 
 // Strongly connected components of the nodes in `scope` along allowed choices. `component[v]` is numbered from `next` on.
-void connect(const Local& part, const std::vector<u8>& allowed, const std::vector<u32>& scope, std::vector<u32>& index,
-             std::vector<u32>& component, u32& next) {
+void connect(const Local& part, const std::vector<uint8_t>& allowed, const std::vector<uint32_t>& scope, std::vector<uint32_t>& index,
+             std::vector<uint32_t>& component, uint32_t& next) {
     struct Frame {
-        u32 node, low, choice, branch;
+        uint32_t node, low, choice, branch;
     };
     std::vector<Frame> frames;
-    std::vector<u32> stack;
-    u32 clock = 0;
-    for (u32 v : scope) index[v] = 0;  // nodes outside of the scope keep NONE
-    const auto enter = [&](u32 v) {
+    std::vector<uint32_t> stack;
+    uint32_t clock = 0;
+    for (uint32_t v : scope) index[v] = 0;  // nodes outside of the scope keep UNSET
+    const auto enter = [&](uint32_t v) {
         index[v] = ++clock;
         stack.push_back(v);
-        const u32 c = part.choice_start[v];
+        const uint32_t c = part.choice_start[v];
         frames.push_back({v, clock, c, c < part.choices() ? part.branch_start[c] : 0});
     };
-    for (u32 root : scope) {
+    for (uint32_t root : scope) {
         if (index[root] != 0) continue;
         enter(root);
         while (!frames.empty()) {
@@ -75,24 +75,24 @@ void connect(const Local& part, const std::vector<u8>& allowed, const std::vecto
                     f.branch = part.branch_start[++f.choice];
                     continue;
                 }
-                const u32 w = part.target[f.branch++];
+                const uint32_t w = part.target[f.branch++];
                 if (index[w] == 0) {
                     enter(w);
                     descended = true;
                     break;
                 }
-                f.low = std::min(f.low, index[w]);  // NONE where w is finished or outside
+                f.low = std::min(f.low, index[w]);  // UNSET where w is finished or outside
             }
             if (descended) continue;
-            const u32 v = f.node, low = f.low;
+            const uint32_t v = f.node, low = f.low;
             frames.pop_back();
             if (!frames.empty()) frames.back().low = std::min(frames.back().low, low);
             if (low == index[v]) {
-                u32 w;
+                uint32_t w;
                 do {
                     w = stack.back();
                     stack.pop_back();
-                    index[w] = NONE;
+                    index[w] = UNSET;
                     component[w] = next;
                 } while (w != v);
                 ++next;
@@ -103,42 +103,42 @@ void connect(const Local& part, const std::vector<u8>& allowed, const std::vecto
 
 }  // namespace
 
-u32 greatest_closed_set(const Local& part, const Predecessors& back, std::vector<u8>& allowed, std::vector<u8>& inside) {
-    std::vector<u32> count(part.nodes(), 0), removed;
-    for (u32 c = 0; c < part.choices(); ++c)
+uint32_t greatest_closed_set(const Local& part, const Predecessors& back, std::vector<uint8_t>& allowed, std::vector<uint8_t>& inside) {
+    std::vector<uint32_t> count(part.nodes(), 0), removed;
+    for (uint32_t c = 0; c < part.choices(); ++c)
         if (allowed[c]) ++count[part.owner[c]];
     inside.assign(part.nodes(), 1);
-    for (u32 v = 0; v < part.nodes(); ++v)
+    for (uint32_t v = 0; v < part.nodes(); ++v)
         if (count[v] == 0) {
             inside[v] = 0;
             removed.push_back(v);
         }
     remove_nodes(part, back, allowed, inside, count, removed);
-    u32 size = 0;
-    for (u8 x : inside) size += x;
-    for (u32 c = 0; c < part.choices(); ++c)
+    uint32_t size = 0;
+    for (uint8_t x : inside) size += x;
+    for (uint32_t c = 0; c < part.choices(); ++c)
         if (!inside[part.owner[c]]) allowed[c] = 0;
     return size;
 }
 
-u32 end_components(const Local& part, const Predecessors& back, std::vector<u8>& allowed, std::vector<u32>& component) {
-    std::vector<u8> inside;
-    component.assign(part.nodes(), NONE);
+uint32_t end_components(const Local& part, const Predecessors& back, std::vector<uint8_t>& allowed, std::vector<uint32_t>& component) {
+    std::vector<uint8_t> inside;
+    component.assign(part.nodes(), UNSET);
     if (greatest_closed_set(part, back, allowed, inside) == 0) return 0;
-    std::vector<u32> count(part.nodes(), 0), scope, removed, index(part.nodes(), NONE);
-    for (u32 c = 0; c < part.choices(); ++c)
+    std::vector<uint32_t> count(part.nodes(), 0), scope, removed, index(part.nodes(), UNSET);
+    for (uint32_t c = 0; c < part.choices(); ++c)
         if (allowed[c]) ++count[part.owner[c]];
-    for (u32 v = 0; v < part.nodes(); ++v)
+    for (uint32_t v = 0; v < part.nodes(); ++v)
         if (inside[v]) scope.push_back(v);
-    u32 next = 0;
+    uint32_t next = 0;
     while (!scope.empty()) {
-        const u32 first = next;
+        const uint32_t first = next;
         connect(part, allowed, scope, index, component, next);
-        std::vector<u8> torn(next - first, 0);
-        for (u32 v : scope)
-            for (u32 c = part.choice_start[v]; c < part.choice_start[v + 1]; ++c) {
+        std::vector<uint8_t> torn(next - first, 0);
+        for (uint32_t v : scope)
+            for (uint32_t c = part.choice_start[v]; c < part.choice_start[v + 1]; ++c) {
                 if (!allowed[c]) continue;
-                for (u32 b = part.branch_start[c]; b < part.branch_start[c + 1]; ++b)
+                for (uint32_t b = part.branch_start[c]; b < part.branch_start[c + 1]; ++b)
                     if (component[part.target[b]] != component[v]) {
                         allowed[c] = 0;
                         torn[component[v] - first] = 1;
@@ -150,23 +150,23 @@ u32 end_components(const Local& part, const Predecessors& back, std::vector<u8>&
                     }
             }
         remove_nodes(part, back, allowed, inside, count, removed);
-        std::vector<u32> again;
-        for (u32 v : scope) {
-            if (!inside[v]) component[v] = NONE;
+        std::vector<uint32_t> again;
+        for (uint32_t v : scope) {
+            if (!inside[v]) component[v] = UNSET;
             else if (torn[component[v] - first]) again.push_back(v);
         }
         scope.swap(again);
     }
-    std::vector<u32> renumber(next, NONE);
-    u32 total = 0;
-    for (u32 v = 0; v < part.nodes(); ++v) {
-        if (component[v] == NONE) continue;
-        if (renumber[component[v]] == NONE) renumber[component[v]] = total++;
+    std::vector<uint32_t> renumber(next, UNSET);
+    uint32_t total = 0;
+    for (uint32_t v = 0; v < part.nodes(); ++v) {
+        if (component[v] == UNSET) continue;
+        if (renumber[component[v]] == UNSET) renumber[component[v]] = total++;
         component[v] = renumber[component[v]];
     }
-    for (u32 c = 0; c < part.choices(); ++c)
+    for (uint32_t c = 0; c < part.choices(); ++c)
         if (!inside[part.owner[c]]) allowed[c] = 0;
     return total;
 }
 
-}  // namespace polvet::mdp
+}  // namespace polvet

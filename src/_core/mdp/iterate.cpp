@@ -14,9 +14,9 @@
 
 #include "mdp/mdp.h"
 
-namespace polvet::mdp {
+namespace polvet {
 
-void System::clear() {
+void Equations::clear() {
     choice_start.assign(1, 0);
     branch_start.assign(1, 0);
     target.clear();
@@ -32,12 +32,12 @@ namespace {
 
 template <bool MAX> class Component {
 public:
-    Component(const System& system, double gap, double ceiling, Statistics& statistics, Poll& poll)
+    Component(const Equations& system, double gap, double ceiling, Statistics& statistics, Poll& poll)
         : s_(system), n_(system.nodes()), gap_(gap), ceiling_(ceiling), statistics_(statistics), poll_(poll) {}
 
-    bool solve(std::vector<Bounds>& value, std::vector<u32>& best) {
+    bool solve(std::vector<Bounds>& value, std::vector<uint32_t>& best) {
         best.resize(n_);
-        for (u32 v = 0; v < n_; ++v) best[v] = s_.choice_start[v];
+        for (uint32_t v = 0; v < n_; ++v) best[v] = s_.choice_start[v];
         value.assign(n_, {0, ceiling_});
         for (const Bounds& c : s_.constant)
             if (c.hi == INFINITE) return give_up();  // a limit was reached below
@@ -68,19 +68,19 @@ private:
         return false;
     }
 
-    double row(u32 c, const std::vector<double>& x) const {
+    double row(uint32_t c, const std::vector<double>& x) const {
         double sum = s_.middle[c];
-        for (u32 b = s_.branch_start[c]; b < s_.branch_start[c + 1]; ++b) sum += s_.probability[b] * x[s_.target[b]];
+        for (uint32_t b = s_.branch_start[c]; b < s_.branch_start[c + 1]; ++b) sum += s_.probability[b] * x[s_.target[b]];
         return sum;
     }
 
     // One Gauss-Seidel sweep over the proposal; returns the greatest relative change.
     double sweep(bool forward) {
         double change = 0;
-        for (u32 i = 0; i < n_; ++i) {
-            const u32 v = forward ? i : n_ - 1 - i;
-            u32 c = s_.choice_start[v];
-            const u32 last = s_.choice_start[v + 1];
+        for (uint32_t i = 0; i < n_; ++i) {
+            const uint32_t v = forward ? i : n_ - 1 - i;
+            uint32_t c = s_.choice_start[v];
+            const uint32_t last = s_.choice_start[v + 1];
             double best = row(c, x_);
             while (++c < last) {
                 const double y = row(c, x_);
@@ -97,11 +97,10 @@ private:
 
     // Sets the proposal x and the policy it belongs to. Sweeps come in pairs; every eighth pair the dominant mode is extrapolated (Aitken). Where
     // even that would take longer than policy iteration, that takes over.
-    void propose(double tolerance, std::vector<u32>& policy) {
+    void propose(double tolerance, std::vector<uint32_t>& policy) {
         // How many cycles of eight pairs cost about as much as policy iteration does.
         double patience = s_.origin.size() > n_ ? 80 : 12;
-        if (n_ <= DIRECT)
-            patience = std::min(patience, 2 + patience / 12 * n_ * n_ * n_ / (192.0 * static_cast<double>(s_.target.size() + n_)));
+        if (n_ <= DIRECT) patience = std::min(patience, 2 + patience / 12 * n_ * n_ * n_ / (192.0 * double(s_.target.size() + n_)));
         double before = INFINITE, cycle = INFINITE;
         std::vector<double> first, second;
         int calm = 0;
@@ -122,7 +121,7 @@ private:
             if (phase == 7 && k > 8 && calm == 0) {
                 // x_ holds pair 7, second pair 6, first pair 5
                 double old = 0, both = 0;
-                for (u32 v = 0; v < n_; ++v) {
+                for (uint32_t v = 0; v < n_; ++v) {
                     const double a = second[v] - first[v], b = x_[v] - second[v];
                     old += a * a;
                     both += a * b;
@@ -130,7 +129,7 @@ private:
                 const double mode = old > 0 ? both / old : 0;
                 if (mode > 0.3 && mode < 1 - 1e-9) {
                     const double step = mode / (1 - mode);
-                    for (u32 v = 0; v < n_; ++v) x_[v] = std::max(0.0, x_[v] + step * (x_[v] - second[v]));
+                    for (uint32_t v = 0; v < n_; ++v) x_[v] = std::max(0.0, x_[v] + step * (x_[v] - second[v]));
                 }
                 const double progress = std::log(cycle / change), left = std::log(change / tolerance) / std::max(progress, 1e-9);
                 if ((k > 24 && left > patience) || k > 16 * patience) {
@@ -143,12 +142,12 @@ private:
     }
 
     // Moves to better choices, where they are better by the margin; returns how many states moved.
-    u32 greedy(std::vector<u32>& policy, double margin) const {
-        u32 moved = 0;
-        for (u32 v = 0; v < n_; ++v) {
+    uint32_t greedy(std::vector<uint32_t>& policy, double margin) const {
+        uint32_t moved = 0;
+        for (uint32_t v = 0; v < n_; ++v) {
             double best = row(policy[v], x_);
-            const u32 old = policy[v];
-            for (u32 c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c) {
+            const uint32_t old = policy[v];
+            for (uint32_t c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c) {
                 const double y = row(c, x_);
                 if (MAX ? y > best * (1 + margin) : y < best * (1 - margin)) {
                     best = y;
@@ -161,18 +160,18 @@ private:
     }
 
     // Policy iteration from the current proposal, each policy solved by a Krylov method: roughly first, then exactly. Fails where the solver does.
-    bool improve(std::vector<u32>& policy) {
+    bool improve(std::vector<uint32_t>& policy) {
         greedy(policy, 0);
         std::vector<double> right(n_), x = x_;
         double precision = 1e-5;
         for (int round = 0; round < 200; ++round) {
-            for (u32 v = 0; v < n_; ++v) right[v] = s_.middle[policy[v]];
+            for (uint32_t v = 0; v < n_; ++v) right[v] = s_.middle[policy[v]];
             if (!propose_solution(s_, policy, right, precision, x, poll_)) return false;
             for (double y : x)
                 if (!(y >= 0) || y > 1e300) return false;
             x_ = x;
             for (int i = 0; i < 10; ++i) sweep(true);  // several states improve before the next solution is needed
-            const u32 moved = greedy(policy, precision < 1e-8 ? 1e-11 : precision);
+            const uint32_t moved = greedy(policy, precision < 1e-8 ? 1e-11 : precision);
             x = x_;
             if (moved == 0) {
                 if (precision < 1e-12) break;
@@ -184,22 +183,22 @@ private:
     }
 
     // A vector y with y >= P y + x / 2 for the policy and, where sweeps suffice, for every choice that is nearly as good.
-    bool drift(const std::vector<u32>& policy, std::vector<double>& y) {
-        std::vector<u32> start(1, 0), near;
-        for (u32 v = 0; v < n_; ++v) {
+    bool drift(const std::vector<uint32_t>& policy, std::vector<double>& y) {
+        std::vector<uint32_t> start(1, 0), near;
+        for (uint32_t v = 0; v < n_; ++v) {
             near.push_back(policy[v]);
-            for (u32 c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c)
+            for (uint32_t c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c)
                 if (c != policy[v] && std::abs(row(c, x_) - x_[v]) <= 1e-4 * x_[v]) near.push_back(c);
-            start.push_back(static_cast<u32>(near.size()));
+            start.push_back(uint32_t(near.size()));
         }
         y.assign(n_, 0.0);
         for (int k = 0; k < 64; ++k) {
             double change = 0;
-            for (u32 v = 0; v < n_; ++v) {
+            for (uint32_t v = 0; v < n_; ++v) {
                 double most = 0;
-                for (u32 i = start[v]; i < start[v + 1]; ++i) {
+                for (uint32_t i = start[v]; i < start[v + 1]; ++i) {
                     double sum = 0;
-                    for (u32 b = s_.branch_start[near[i]]; b < s_.branch_start[near[i] + 1]; ++b)
+                    for (uint32_t b = s_.branch_start[near[i]]; b < s_.branch_start[near[i] + 1]; ++b)
                         sum += s_.probability[b] * y[s_.target[b]];
                     most = std::max(most, sum);
                 }
@@ -213,26 +212,26 @@ private:
         return propose_solution(s_, policy, x_, 1e-3, y, poll_);
     }
 
-    void guess(double exits, std::vector<Bounds>& value, const std::vector<u32>& policy) {
+    void guess(double exits, std::vector<Bounds>& value, const std::vector<uint32_t>& policy) {
         const double spread = exits / 2 * (1 + 1e-6);
         std::vector<double> y;
         double largest = 0;
         bool good = drift(policy, y);
-        for (u32 v = 0; v < n_ && good; ++v) {
+        for (uint32_t v = 0; v < n_ && good; ++v) {
             good = y[v] >= x_[v] * 0.5 && y[v] < 1e300;
             if (x_[v] > 0) largest = std::max(largest, y[v] / x_[v]);
         }
         if (good && largest > 0) {
             const double scale = gap_ / 3 / largest;
-            for (u32 v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - spread) - scale * y[v], x_[v] * (1 + spread) + scale * y[v]};
+            for (uint32_t v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - spread) - scale * y[v], x_[v] * (1 + spread) + scale * y[v]};
             return;
         }
         const double e = spread + gap_ / 3;
-        for (u32 v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - e), x_[v] * (1 + e)};
+        for (uint32_t v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - e), x_[v] * (1 + e)};
     }
 
     // Sweeps both guesses until each is proved and they are close. Bounds that are proved only get better.
-    bool prove(std::vector<Bounds>& value, std::vector<u32>& best, double wanted, int sweeps) {
+    bool prove(std::vector<Bounds>& value, std::vector<uint32_t>& best, double wanted, int sweeps) {
         bool low = false, high = false, forward = true;
         for (Bounds& b : value) b = {std::max(0.0, b.lo), std::min(b.hi, ceiling_)};
         for (int k = 0; k < sweeps; ++k, forward = !forward) {
@@ -246,22 +245,23 @@ private:
         return false;
     }
 
-    double pair_sweep(bool forward, std::vector<Bounds>& value, std::vector<u32>& best, bool low, bool high, bool& rises, bool& falls) {
+    double pair_sweep(bool forward, std::vector<Bounds>& value, std::vector<uint32_t>& best, bool low, bool high, bool& rises,
+                      bool& falls) {
         double width = 0;
-        for (u32 i = 0; i < n_; ++i) {
-            const u32 v = forward ? i : n_ - 1 - i;
+        for (uint32_t i = 0; i < n_; ++i) {
+            const uint32_t v = forward ? i : n_ - 1 - i;
             Bounds opt{};
-            u32 chosen = NONE;
-            for (u32 c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c) {
+            uint32_t chosen = UNSET;
+            for (uint32_t c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c) {
                 double lo = s_.constant[c].lo, hi = s_.constant[c].hi;
-                for (u32 b = s_.branch_start[c]; b < s_.branch_start[c + 1]; ++b) {
+                for (uint32_t b = s_.branch_start[c]; b < s_.branch_start[c + 1]; ++b) {
                     const Bounds x = value[s_.target[b]];
                     lo += s_.probability[b] * x.lo;
                     hi += s_.probability[b] * x.hi;
                 }
                 lo = down(lo, s_.terms[c]);
                 hi = up(hi, s_.terms[c]);
-                if (chosen == NONE) {
+                if (chosen == UNSET) {
                     opt = {lo, hi};
                     chosen = c;
                 } else if (MAX) {
@@ -300,9 +300,9 @@ private:
     }
 
     // Rewards have no upper bound to start from: try ever larger multiples of the proposal until one is proved.
-    bool widen(std::vector<Bounds>& value, std::vector<u32>& best) {
+    bool widen(std::vector<Bounds>& value, std::vector<uint32_t>& best) {
         for (double factor = 1 + 64 * gap_; factor < 1e9; factor = 1 + 8 * (factor - 1)) {
-            for (u32 v = 0; v < n_; ++v) value[v] = {0, x_[v] * factor};
+            for (uint32_t v = 0; v < n_; ++v) value[v] = {0, x_[v] * factor};
             bool high = false;
             for (int k = 0; k < 100 && !high; ++k) {
                 bool rises = true, falls = true;
@@ -317,9 +317,9 @@ private:
     }
 
     // Interval iteration: sound from the first sweep on, but as slow as the component; given up where it would take too long.
-    bool interval(std::vector<Bounds>& value, std::vector<u32>& best, double wanted) {
+    bool interval(std::vector<Bounds>& value, std::vector<uint32_t>& best, double wanted) {
         double before = INFINITE;
-        for (u64 k = 1;; ++k) {
+        for (uint64_t k = 1;; ++k) {
             bool rises = true, falls = true;
             const double width = pair_sweep(k % 2 == 1, value, best, true, true, rises, falls);
             if (width <= wanted) return true;
@@ -331,8 +331,8 @@ private:
         }
     }
 
-    const System& s_;
-    const u32 n_;
+    const Equations& s_;
+    const uint32_t n_;
     const double gap_, ceiling_;
     Statistics& statistics_;
     Poll& poll_;
@@ -341,10 +341,10 @@ private:
 
 }  // namespace
 
-bool iterate(const System& system, bool maximise, double gap, double ceiling, std::vector<Bounds>& value, std::vector<u32>& best,
+bool iterate(const Equations& system, bool maximise, double gap, double ceiling, std::vector<Bounds>& value, std::vector<uint32_t>& best,
              Statistics& statistics, Poll& poll) {
     return maximise ? Component<true>(system, gap, ceiling, statistics, poll).solve(value, best)
                     : Component<false>(system, gap, ceiling, statistics, poll).solve(value, best);
 }
 
-}  // namespace polvet::mdp
+}  // namespace polvet

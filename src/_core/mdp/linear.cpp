@@ -8,34 +8,34 @@
 
 #include "mdp/mdp.h"
 
-namespace polvet::mdp {
+namespace polvet {
 namespace {
 
-bool eliminate(const System& s, const std::vector<u32>& policy, const std::vector<double>& right, std::vector<double>& x) {
-    const u32 n = s.nodes();
-    std::vector<double> p(static_cast<std::size_t>(n) * n, 0.0), leave(n), b = right, pivot(n);
-    for (u32 v = 0; v < n; ++v) {
+bool eliminate(const Equations& s, const std::vector<uint32_t>& policy, const std::vector<double>& right, std::vector<double>& x) {
+    const uint32_t n = s.nodes();
+    std::vector<double> p(size_t(n) * n, 0.0), leave(n), b = right, pivot(n);
+    for (uint32_t v = 0; v < n; ++v) {
         leave[v] = s.leave[policy[v]];
-        for (u32 i = s.branch_start[policy[v]]; i < s.branch_start[policy[v] + 1]; ++i) p[v * n + s.target[i]] += s.probability[i];
+        for (uint32_t i = s.branch_start[policy[v]]; i < s.branch_start[policy[v] + 1]; ++i) p[v * n + s.target[i]] += s.probability[i];
     }
-    for (u32 k = n; k-- > 0;) {
-        const double* from = &p[static_cast<std::size_t>(k) * n];
+    for (uint32_t k = n; k-- > 0;) {
+        const double* from = &p[size_t(k) * n];
         double out = leave[k];
-        for (u32 j = 0; j < k; ++j) out += from[j];
+        for (uint32_t j = 0; j < k; ++j) out += from[j];
         if (!(out > 0)) return false;  // the policy never leaves
         pivot[k] = out;
-        for (u32 i = 0; i < k; ++i) {
-            double* to = &p[static_cast<std::size_t>(i) * n];
+        for (uint32_t i = 0; i < k; ++i) {
+            double* to = &p[size_t(i) * n];
             if (to[k] == 0) continue;
             const double f = to[k] / out;
-            for (u32 j = 0; j < k; ++j) to[j] += f * from[j];
+            for (uint32_t j = 0; j < k; ++j) to[j] += f * from[j];
             leave[i] += f * leave[k];
             b[i] += f * b[k];
         }
     }
-    for (u32 k = 0; k < n; ++k) {
+    for (uint32_t k = 0; k < n; ++k) {
         double sum = b[k];
-        for (u32 j = 0; j < k; ++j) sum += p[static_cast<std::size_t>(k) * n + j] * x[j];
+        for (uint32_t j = 0; j < k; ++j) sum += p[size_t(k) * n + j] * x[j];
         x[k] = sum / pivot[k];
     }
     return true;
@@ -45,20 +45,20 @@ using Vector = std::vector<double>;
 
 double dot(const Vector& a, const Vector& b) {
     double sum = 0;
-    for (std::size_t v = 0; v < a.size(); ++v) sum += a[v] * b[v];
+    for (size_t v = 0; v < a.size(); ++v) sum += a[v] * b[v];
     return sum;
 }
 
 // The matrix I - P of a policy: rows without the unit diagonal, columns ascending.
 struct Rows {
-    std::vector<u32> start{0}, column;
+    std::vector<uint32_t> start{0}, column;
     Vector entry;
 
-    Rows(const System& s, const std::vector<u32>& policy) {
-        std::vector<std::pair<u32, double>> row;
-        for (u32 v = 0; v < s.nodes(); ++v) {
+    Rows(const Equations& s, const std::vector<uint32_t>& policy) {
+        std::vector<std::pair<uint32_t, double>> row;
+        for (uint32_t v = 0; v < s.nodes(); ++v) {
             row.clear();
-            for (u32 b = s.branch_start[policy[v]]; b < s.branch_start[policy[v] + 1]; ++b)
+            for (uint32_t b = s.branch_start[policy[v]]; b < s.branch_start[policy[v] + 1]; ++b)
                 row.emplace_back(s.target[b], -s.probability[b]);
             std::sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
             for (const auto& [t, q] : row) {
@@ -69,26 +69,26 @@ struct Rows {
                     entry.push_back(q);
                 }
             }
-            start.push_back(static_cast<u32>(column.size()));
+            start.push_back(uint32_t(column.size()));
         }
     }
 
-    u32 size() const { return static_cast<u32>(start.size() - 1); }
+    uint32_t size() const { return uint32_t(start.size() - 1); }
 
     void multiply(const Vector& in, Vector& out) const {
-        for (u32 v = 0; v < size(); ++v) {
+        for (uint32_t v = 0; v < size(); ++v) {
             double sum = in[v];
-            for (u32 b = start[v]; b < start[v + 1]; ++b) sum += entry[b] * in[column[b]];
+            for (uint32_t b = start[v]; b < start[v + 1]; ++b) sum += entry[b] * in[column[b]];
             out[v] = sum;
         }
     }
 
     // What x leaves of the right side, in long doubles: the true residual.
     void residual(const Vector& right, const Vector& x, Vector& out) const {
-        for (u32 v = 0; v < size(); ++v) {
+        for (uint32_t v = 0; v < size(); ++v) {
             long double sum = static_cast<long double>(right[v]) - x[v];
-            for (u32 b = start[v]; b < start[v + 1]; ++b) sum -= static_cast<long double>(entry[b]) * x[column[b]];
-            out[v] = static_cast<double>(sum);
+            for (uint32_t b = start[v]; b < start[v + 1]; ++b) sum -= static_cast<long double>(entry[b]) * x[column[b]];
+            out[v] = double(sum);
         }
     }
 };
@@ -99,34 +99,34 @@ class Preconditioner {
 public:
     explicit Preconditioner(const Rows& rows) : rows_(rows), factor_(rows.entry), pivot_(rows.size(), 1.0) {
         const auto& [start, column, entry] = rows;
-        std::vector<u32> where(rows.size(), NONE);
-        for (u32 v = 0; v < rows.size(); ++v) {
-            for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = b;
-            for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) {
-                const u32 k = column[b];
+        std::vector<uint32_t> where(rows.size(), UNSET);
+        for (uint32_t v = 0; v < rows.size(); ++v) {
+            for (uint32_t b = start[v]; b < start[v + 1]; ++b) where[column[b]] = b;
+            for (uint32_t b = start[v]; b < start[v + 1] && column[b] < v; ++b) {
+                const uint32_t k = column[b];
                 const double l = factor_[b] / pivot_[k];
                 factor_[b] = l;
-                for (u32 d = start[k]; d < start[k + 1]; ++d) {
+                for (uint32_t d = start[k]; d < start[k + 1]; ++d) {
                     if (column[d] <= k) continue;
                     if (column[d] == v) pivot_[v] -= l * factor_[d];
-                    else if (where[column[d]] != NONE) factor_[where[column[d]]] -= l * factor_[d];
+                    else if (where[column[d]] != UNSET) factor_[where[column[d]]] -= l * factor_[d];
                 }
             }
-            for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = NONE;
+            for (uint32_t b = start[v]; b < start[v + 1]; ++b) where[column[b]] = UNSET;
             if (!(std::abs(pivot_[v]) > 1e-14)) pivot_[v] = 1e-14;
         }
     }
 
     void apply(const Vector& in, Vector& out) const {
         const auto& [start, column, entry] = rows_;
-        for (u32 v = 0; v < rows_.size(); ++v) {
+        for (uint32_t v = 0; v < rows_.size(); ++v) {
             double sum = in[v];
-            for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) sum -= factor_[b] * out[column[b]];
+            for (uint32_t b = start[v]; b < start[v + 1] && column[b] < v; ++b) sum -= factor_[b] * out[column[b]];
             out[v] = sum;
         }
-        for (u32 v = rows_.size(); v-- > 0;) {
+        for (uint32_t v = rows_.size(); v-- > 0;) {
             double sum = out[v];
-            for (u32 b = start[v + 1]; b-- > start[v] && column[b] > v;) sum -= factor_[b] * out[column[b]];
+            for (uint32_t b = start[v + 1]; b-- > start[v] && column[b] > v;) sum -= factor_[b] * out[column[b]];
             out[v] = sum / pivot_[v];
         }
     }
@@ -164,10 +164,10 @@ private:
     int since_ = 0, restarts_ = 0;
 };
 
-bool krylov(const System& s, const std::vector<u32>& policy, const Vector& right, double tolerance, Vector& x, Poll& poll) {
+bool krylov(const Equations& s, const std::vector<uint32_t>& policy, const Vector& right, double tolerance, Vector& x, Poll& poll) {
     const Rows rows(s, policy);
     const Preconditioner preconditioner(rows);
-    const u32 n = rows.size();
+    const uint32_t n = rows.size();
     Vector r(n), p(n, 0.0), q(n, 0.0), y(n), z(n), t(n), shadow;
     const double goal = tolerance * std::sqrt(dot(right, right));
     Progress progress(goal);
@@ -196,16 +196,16 @@ bool krylov(const System& s, const std::vector<u32>& policy, const Vector& right
         if (rho == 0) return false;
         const double beta = fresh ? 0 : rho / previous * (alpha / omega);
         fresh = false;
-        for (u32 v = 0; v < n; ++v) p[v] = r[v] + beta * (p[v] - omega * q[v]);
+        for (uint32_t v = 0; v < n; ++v) p[v] = r[v] + beta * (p[v] - omega * q[v]);
         preconditioner.apply(p, y);
         rows.multiply(y, q);
         alpha = rho / dot(shadow, q);
-        for (u32 v = 0; v < n; ++v) r[v] -= alpha * q[v];
+        for (uint32_t v = 0; v < n; ++v) r[v] -= alpha * q[v];
         preconditioner.apply(r, z);
         rows.multiply(z, t);
         const double tt = dot(t, t);
         omega = tt > 0 ? dot(t, r) / tt : 0;
-        for (u32 v = 0; v < n; ++v) {
+        for (uint32_t v = 0; v < n; ++v) {
             x[v] += alpha * y[v] + omega * z[v];
             r[v] -= omega * t[v];
         }
@@ -217,9 +217,9 @@ bool krylov(const System& s, const std::vector<u32>& policy, const Vector& right
 
 }  // namespace
 
-bool propose_solution(const System& s, const std::vector<u32>& policy, const std::vector<double>& right, double tolerance,
+bool propose_solution(const Equations& s, const std::vector<uint32_t>& policy, const std::vector<double>& right, double tolerance,
                       std::vector<double>& x, Poll& poll) {
     return s.nodes() <= DIRECT ? eliminate(s, policy, right, x) : krylov(s, policy, right, tolerance, x, poll);
 }
 
-}  // namespace polvet::mdp
+}  // namespace polvet

@@ -10,28 +10,24 @@
 #include <limits>
 #include <vector>
 
-namespace polvet::mdp {
-
-using u8 = std::uint8_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
+namespace polvet {
 
 inline constexpr double INFINITE = std::numeric_limits<double>::infinity();
 inline constexpr double UNIT = 0x1p-53;
 inline constexpr double TINY = 1e-300;
-inline constexpr u32 NONE = 0xFFFFFFFFu;
-inline constexpr u32 DIRECT = 160;  // up to this many nodes linear systems are solved by elimination
+inline constexpr uint32_t UNSET = 0xFFFFFFFFu;
+inline constexpr uint32_t DIRECT = 160;  // up to this many nodes linear systems are solved by elimination
 
 // An MDP in compressed rows, owned by numpy arrays. The branches of one state are contiguous.
 struct View {
-    u32 states;
-    const u64* choice_start;
-    const u64* branch_start;
-    const u32* target;
+    uint32_t states;
+    const uint64_t* choice_start;
+    const uint64_t* branch_start;
+    const uint32_t* target;
     const double* probability;
 
-    u64 first_branch(u32 s) const { return branch_start[choice_start[s]]; }
-    u64 last_branch(u32 s) const { return branch_start[choice_start[s + 1]]; }
+    uint64_t first_branch(uint32_t s) const { return branch_start[choice_start[s]]; }
+    uint64_t last_branch(uint32_t s) const { return branch_start[choice_start[s + 1]]; }
 };
 
 struct Bounds {
@@ -53,7 +49,7 @@ inline double up(double x, double terms) { return x + (x * ((terms + INEXACT) * 
 class Poll {
 public:
     explicit Poll(double seconds);
-    bool expired(u64 work = 1) {
+    bool expired(uint64_t work = 1) {
         work_ += work;
         return work_ >= (1u << 16) ? look() : over_;
     }
@@ -61,7 +57,7 @@ public:
 
 private:
     bool look();  // throws the pending Python exception when a signal came
-    u64 work_ = 0;
+    uint64_t work_ = 0;
     bool over_ = false;
     std::chrono::steady_clock::time_point deadline_, last_;
 };
@@ -69,63 +65,63 @@ private:
 // What to optimise. `stop` ends a run: 1 = goal, 2 = lost, 0 = goes on.
 struct Problem {
     View model;
-    const u8* stop;
+    const uint8_t* stop;
     const double* reward;  // per choice; null for a probability
     const Bounds* cut;     // per choice; lo >= 0: the choice has no branches and is worth that; null: no such choice
     bool maximise;
-    double gap;                         // relative, wanted at every solved state
-    std::vector<u32>* order = nullptr;  // collects the states in the order they are settled
+    double gap;                              // relative, wanted at every solved state
+    std::vector<uint32_t>* order = nullptr;  // collects the states in the order they are settled
 };
 
 struct Statistics {
-    u64 sweeps = 0, components = 0, largest = 0, unsolved = 0;
+    uint64_t sweeps = 0, components = 0, largest = 0, unsolved = 0;
     bool limit = false, loops = false;  // loops: some state has a branch to itself
 };
 
-// Bounds and an optimal choice (number inside the state, NONE where there is none) for every state reachable from `roots` without
+// Bounds and an optimal choice (number inside the state, UNSET where there is none) for every state reachable from `roots` without
 // passing a stopped state; other states keep what the arrays hold.
-void solve_topologically(const Problem& problem, const u32* roots, u64 root_count, Bounds* value, u32* choice, Statistics& statistics,
-                         Poll& poll);
+void solve_topologically(const Problem& problem, const uint32_t* roots, uint64_t root_count, Bounds* value, uint32_t* choice,
+                         Statistics& statistics, Poll& poll);
 
 // One part of the graph in local numbers: the inner branches of each choice, and what is known of the outer ones.
 struct Local {
-    std::vector<u32> choice_start, branch_start, target, owner;
-    std::vector<u8> flags;  // LEAVES, NOT_ZERO, NOT_ONE, DIVERGES, REWARDED
+    std::vector<uint32_t> choice_start, branch_start, target, owner;
+    std::vector<uint8_t> flags;  // LEAVES, NOT_ZERO, NOT_ONE, DIVERGES, REWARDED
 
-    u32 nodes() const { return static_cast<u32>(choice_start.size() - 1); }
-    u32 choices() const { return static_cast<u32>(owner.size()); }
+    uint32_t nodes() const { return uint32_t(choice_start.size() - 1); }
+    uint32_t choices() const { return uint32_t(owner.size()); }
     void clear();
 };
-inline constexpr u8 LEAVES = 1, NOT_ZERO = 2, NOT_ONE = 4, DIVERGES = 8, REWARDED = 16;
+inline constexpr uint8_t LEAVES = 1, NOT_ZERO = 2, NOT_ONE = 4, DIVERGES = 8, REWARDED = 16;
 
 // For each node the choices (with repetition) that have a branch into it.
 struct Predecessors {
-    std::vector<u32> start, choice;
+    std::vector<uint32_t> start, choice;
     void build(const Local& part);
 };
 
 // The greatest set of nodes that each keep an allowed choice staying inside the set; `allowed` shrinks to those choices.
 // Returns how many nodes are in it; `inside[node]` tells which.
-u32 greatest_closed_set(const Local& part, const Predecessors& back, std::vector<u8>& allowed, std::vector<u8>& inside);
+uint32_t greatest_closed_set(const Local& part, const Predecessors& back, std::vector<uint8_t>& allowed, std::vector<uint8_t>& inside);
 
-// Maximal end components of the part, using `allowed` choices only (which shrinks to theirs); component of each node or NONE.
-u32 end_components(const Local& part, const Predecessors& back, std::vector<u8>& allowed, std::vector<u32>& component);
+// Maximal end components of the part, using `allowed` choices only (which shrinks to theirs); component of each node or UNSET.
+uint32_t end_components(const Local& part, const Predecessors& back, std::vector<uint8_t>& allowed, std::vector<uint32_t>& component);
 
 // A contracting system x = opt_choice (constant + sum p x) on one strongly connected part; see mdp/iterate.cpp.
-struct System {
-    std::vector<u32> choice_start, branch_start, target, origin;
+struct Equations {
+    std::vector<uint32_t> choice_start, branch_start, target, origin;
     std::vector<double> probability, middle, terms, leave;  // leave: probability mass of each row that goes outside
     std::vector<Bounds> constant;
-    u32 nodes() const { return static_cast<u32>(choice_start.size() - 1); }
+    uint32_t nodes() const { return uint32_t(choice_start.size() - 1); }
     void clear();
 };
 
-// Sound bounds and the choice (position in System) attaining the optimising one; false where the limit came first (bounds then trivial).
-bool iterate(const System& system, bool maximise, double gap, double ceiling, std::vector<Bounds>& value, std::vector<u32>& best,
+// Sound bounds and the choice (position in Equations) attaining the optimising one; false where the limit came first (bounds then trivial).
+bool iterate(const Equations& system, bool maximise, double gap, double ceiling, std::vector<Bounds>& value, std::vector<uint32_t>& best,
              Statistics& statistics, Poll& poll);
 
 // The solution of (I - P) x = right for one fixed choice per node; a proposal only, verified by the caller. See mdp/linear.cpp.
-bool propose_solution(const System& system, const std::vector<u32>& policy, const std::vector<double>& right, double tolerance,
+bool propose_solution(const Equations& system, const std::vector<uint32_t>& policy, const std::vector<double>& right, double tolerance,
                       std::vector<double>& x, Poll& poll);
 
-}  // namespace polvet::mdp
+}  // namespace polvet

@@ -10,18 +10,18 @@
 #include "mdp/component.h"
 #include "mdp/mdp.h"
 
-namespace polvet::mdp {
+namespace polvet {
 namespace {
 
 struct Frame {
-    u32 state, low, level;
+    uint32_t state, low, level;
     bool loop;
-    u64 next, end;
+    uint64_t next, end;
 };
 
 class Solver {
 public:
-    Solver(const Problem& problem, Bounds* value, u32* choice, Statistics& statistics, Poll& poll)
+    Solver(const Problem& problem, Bounds* value, uint32_t* choice, Statistics& statistics, Poll& poll)
         : p_(problem),
           m_(problem.model),
           value_(value),
@@ -30,23 +30,23 @@ public:
           poll_(poll),
           index_(m_.states, 0),
           component_(problem, index_, value, choice, statistics, poll) {
-        for (u32 s = 0; s < m_.states; ++s)
+        for (uint32_t s = 0; s < m_.states; ++s)
             if (p_.stop[s] != 0) {
                 index_[s] = DONE;
-                choice_[s] = NONE;
+                choice_[s] = UNSET;
                 const double end = p_.reward ? (p_.stop[s] == 1 ? 0.0 : INFINITE) : (p_.stop[s] == 1 ? 1.0 : 0.0);
                 value_[s] = {end, end};
             }
     }
 
-    void search(u32 root) {
+    void search(uint32_t root) {
         if (index_[root] == 0) enter(root);
         while (!frames_.empty()) {
             Frame& f = frames_.back();
             bool descended = false;
             while (f.next < f.end) {
-                const u32 t = m_.target[f.next++];
-                const u32 i = index_[t];
+                const uint32_t t = m_.target[f.next++];
+                const uint32_t i = index_[t];
                 if (i == 0) {
                     enter(t);
                     descended = true;
@@ -64,7 +64,7 @@ public:
     }
 
 private:
-    void enter(u32 s) {
+    void enter(uint32_t s) {
         if (poll_.expired()) statistics_.limit = true;
         index_[s] = ++clock_;
         frames_.push_back({s, clock_, 0, false, m_.first_branch(s), m_.last_branch(s)});
@@ -73,7 +73,7 @@ private:
     void leave() {
         const Frame f = frames_.back();
         frames_.pop_back();
-        const u32 entered = index_[f.state];
+        const uint32_t entered = index_[f.state];
         if (f.low != entered) {
             stack_.push_back(f.state);
             Frame& parent = frames_.back();
@@ -81,7 +81,7 @@ private:
             parent.level = std::max(parent.level, f.level);
             return;
         }
-        u32 level = f.level;
+        uint32_t level = f.level;
         if (stack_.empty() || index_[stack_.back()] < entered) {
             settle(f.state, f.loop);
             statistics_.loops |= f.loop;
@@ -92,24 +92,24 @@ private:
             // them: every branch but those that close a cycle leads to an earlier member.
             auto first = stack_.end();
             while (first != stack_.begin() && index_[*(first - 1)] > entered) --first;
-            std::vector<u32> members(first, stack_.end());
+            std::vector<uint32_t> members(first, stack_.end());
             members.push_back(f.state);
             stack_.erase(first, stack_.end());
             ++level;
             component_.solve(members, level);
-            for (u32 s : members) index_[s] = DONE | level;
+            for (uint32_t s : members) index_[s] = DONE | level;
         }
         if (!frames_.empty()) frames_.back().level = std::max(frames_.back().level, level);
     }
 
-    bool is_cut(u64 c) const { return p_.cut != nullptr && p_.cut[c].lo >= 0; }
+    bool is_cut(uint64_t c) const { return p_.cut != nullptr && p_.cut[c].lo >= 0; }
 
     // The value of one choice of a state whose other successors are settled; `self` is the probability to stay where the state has a loop.
-    Bounds worth(u32 s, u64 c, bool loop, bool& stays) const {
+    Bounds worth(uint32_t s, uint64_t c, bool loop, bool& stays) const {
         stays = false;
         if (is_cut(c)) return p_.cut[c];
         const double reward = p_.reward ? p_.reward[c] : 0.0;
-        const u64 first = m_.branch_start[c], last = m_.branch_start[c + 1];
+        const uint64_t first = m_.branch_start[c], last = m_.branch_start[c + 1];
         if (last - first == 1) {
             if (m_.target[first] == s) {
                 stays = true;
@@ -121,13 +121,13 @@ private:
         double lo = 0, hi = 0, mass = 0;
         bool self = false;
         if (!loop) {
-            for (u64 b = first; b < last; ++b) {
+            for (uint64_t b = first; b < last; ++b) {
                 const Bounds v = value_[m_.target[b]];
                 lo += m_.probability[b] * v.lo;
                 hi += m_.probability[b] * v.hi;
             }
         } else {
-            for (u64 b = first; b < last; ++b) {
+            for (uint64_t b = first; b < last; ++b) {
                 if (m_.target[b] == s) {
                     self = true;
                     continue;
@@ -144,7 +144,7 @@ private:
         }
         lo += reward;
         hi += reward;
-        double terms = static_cast<double>(last - first);
+        double terms = double(last - first);
         if (self) {
             // SOUND: the exact row sums to 1, so 1 - p(self) is the exact sum of the other probabilities, which `mass` has to (terms) units.
             lo /= mass;
@@ -160,18 +160,18 @@ private:
         return v;
     }
 
-    template <class Test> bool each(u32 s, u64 c, Test test) const {
-        for (u64 b = m_.branch_start[c]; b < m_.branch_start[c + 1]; ++b)
+    template <class Test> bool each(uint32_t s, uint64_t c, Test test) const {
+        for (uint64_t b = m_.branch_start[c]; b < m_.branch_start[c + 1]; ++b)
             if (m_.target[b] != s && !test(value_[m_.target[b]])) return false;
         return true;
     }
 
-    void settle(u32 s, bool loop) {
-        const u64 first = m_.choice_start[s], last = m_.choice_start[s + 1];
+    void settle(uint32_t s, bool loop) {
+        const uint64_t first = m_.choice_start[s], last = m_.choice_start[s + 1];
         const double worst = p_.reward ? INFINITE : 0.0;
         Bounds best{worst, worst};
-        u32 chosen = NONE;
-        for (u64 c = first; c < last; ++c) {
+        uint32_t chosen = UNSET;
+        for (uint64_t c = first; c < last; ++c) {
             bool stays;
             Bounds v = worth(s, c, loop, stays);
             if (stays) {
@@ -179,18 +179,18 @@ private:
                 if (p_.maximise == (p_.reward == nullptr)) continue;
                 v = {worst, worst};
             }
-            if (chosen == NONE) {
+            if (chosen == UNSET) {
                 best = v;
-                chosen = static_cast<u32>(c - first);
+                chosen = uint32_t(c - first);
             } else if (p_.maximise) {
-                if (v.lo > best.lo || (v.lo == best.lo && v.hi > best.hi)) chosen = static_cast<u32>(c - first);
+                if (v.lo > best.lo || (v.lo == best.lo && v.hi > best.hi)) chosen = uint32_t(c - first);
                 best = {std::max(best.lo, v.lo), std::max(best.hi, v.hi)};
             } else {
-                if (v.hi < best.hi || (v.hi == best.hi && v.lo < best.lo)) chosen = static_cast<u32>(c - first);
+                if (v.hi < best.hi || (v.hi == best.hi && v.lo < best.lo)) chosen = uint32_t(c - first);
                 best = {std::min(best.lo, v.lo), std::min(best.hi, v.hi)};
             }
         }
-        if (chosen == NONE && first < last) chosen = 0;
+        if (chosen == UNSET && first < last) chosen = 0;
         value_[s] = best;
         choice_[s] = chosen;
     }
@@ -198,21 +198,21 @@ private:
     const Problem& p_;
     const View m_;
     Bounds* value_;
-    u32* choice_;
+    uint32_t* choice_;
     Statistics& statistics_;
     Poll& poll_;
-    std::vector<u32> index_, stack_;
+    std::vector<uint32_t> index_, stack_;
     std::vector<Frame> frames_;
     ComponentSolver component_;
-    u32 clock_ = 0;
+    uint32_t clock_ = 0;
 };
 
 }  // namespace
 
-void solve_topologically(const Problem& problem, const u32* roots, u64 root_count, Bounds* value, u32* choice, Statistics& statistics,
-                         Poll& poll) {
+void solve_topologically(const Problem& problem, const uint32_t* roots, uint64_t root_count, Bounds* value, uint32_t* choice,
+                         Statistics& statistics, Poll& poll) {
     Solver solver(problem, value, choice, statistics, poll);
-    for (u64 i = 0; i < root_count; ++i) solver.search(roots[i]);
+    for (uint64_t i = 0; i < root_count; ++i) solver.search(roots[i]);
 }
 
-}  // namespace polvet::mdp
+}  // namespace polvet

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -30,12 +29,11 @@ Fault RowReader::row(const uint64_t* state, float* out) {
         if (column < variables) {
             const Field& field = program.fields[column];
             const uint64_t bits = state[field.word] >> field.shift & field.mask;
-            *out++ = field.real ? static_cast<float>(as_real(static_cast<int64_t>(state[field.word])))
-                                : static_cast<float>(static_cast<double>(static_cast<int64_t>(bits + static_cast<uint64_t>(field.lower))));
+            *out++ = field.real ? float(as_real(int64_t(state[field.word]))) : float(double(int64_t(bits + uint64_t(field.lower))));
         } else if (column == Inputs::ASKED) {
             *out++ = 0;
         } else {
-            *out++ = static_cast<float>(as_real(machine_->value(inputs_.features->state_rewards[column - variables], state)));
+            *out++ = float(as_real(machine_->value(inputs_.features->state_rewards[column - variables], state)));
             if (machine_->fault != Fault::NONE) return machine_->fault;
         }
     }
@@ -44,21 +42,21 @@ Fault RowReader::row(const uint64_t* state, float* out) {
 
 void BoundPolicy::ask(const uint64_t* states, size_t n, float* rows) const {
     nb::gil_scoped_acquire gil;
-    size_t asked = 0;
-    for (const uint32_t column : inputs.columns) asked += column == Inputs::ASKED;
+    size_t answers = 0;
+    for (const uint32_t column : inputs.columns) answers += column == Inputs::ASKED;
     const size_t shape[2] = {n, program->words};
     nb::object given = nb::cast(nb::ndarray<nb::numpy, const uint64_t>(states, 2, shape, nb::handle()), nb::rv_policy::copy);
     nb::object answer = nb::borrow(static_cast<PyObject*>(functions.get()))(given);
-    auto found = nb::cast<nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(answer);
-    if (found.shape(0) != n || found.shape(1) != asked) throw std::runtime_error("the functions answered another number of values");
-    const float* value = found.data();
+    auto values = nb::cast<nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(answer);
+    if (values.shape(0) != n || values.shape(1) != answers) throw std::runtime_error("the functions answered another number of values");
+    const float* value = values.data();
     for (size_t k = 0; k < n; ++k)
         for (size_t c = 0; c < width(); ++c)
             if (inputs.columns[c] == Inputs::ASKED) rows[k * width() + c] = *value++;
 }
 
 void Chooser::add(const uint64_t* state, const MoveRecord* begin, const MoveRecord* end) {
-    const uint32_t number = static_cast<uint32_t>(chosen.size());
+    const uint32_t number = uint32_t(chosen.size());
     if (begin == end) {
         chosen.push_back(DEADLOCK);
         return;
@@ -79,7 +77,7 @@ void Chooser::add(const uint64_t* state, const MoveRecord* begin, const MoveReco
     masks_.resize(masks_.size() + outputs, 0);
     uint8_t* mask = masks_.data() + masks_.size() - outputs;
     for (const MoveRecord* move = begin; move != end && move->label >= 0; ++move)
-        if (const int32_t output = policy_.output_of_label[static_cast<size_t>(move->label)]; output >= 0) mask[output] = 1;
+        if (const int32_t output = policy_.output_of_label[size_t(move->label)]; output >= 0) mask[output] = 1;
     asked_.push_back(number);
 }
 
@@ -100,21 +98,20 @@ void Chooser::decide() {
     for (size_t k = 0; k < n; ++k) {
         const int32_t output = answers_[k];
         if (output == SCORE_IS_NAN) chosen[asked_[k]] = BROKEN;
-        else if (output >= 0 && masks_[k * outputs + static_cast<size_t>(output)])
-            chosen[asked_[k]] = policy_.label_of_output[static_cast<size_t>(output)];
+        else if (output >= 0 && masks_[k * outputs + size_t(output)]) chosen[asked_[k]] = policy_.label_of_output[size_t(output)];
     }
 }
 
 const float* Chooser::row(size_t k) const {
-    const auto place = std::lower_bound(asked_.begin(), asked_.end(), static_cast<uint32_t>(k));
+    const auto place = std::lower_bound(asked_.begin(), asked_.end(), uint32_t(k));
     if (place == asked_.end() || *place != k) return nullptr;
-    return rows_.data() + static_cast<size_t>(place - asked_.begin()) * policy_.width();
+    return rows_.data() + size_t(place - asked_.begin()) * policy_.width();
 }
 
 const uint8_t* Chooser::mask(size_t k) const {
-    const auto place = std::lower_bound(asked_.begin(), asked_.end(), static_cast<uint32_t>(k));
+    const auto place = std::lower_bound(asked_.begin(), asked_.end(), uint32_t(k));
     if (place == asked_.end() || *place != k) return nullptr;
-    return masks_.data() + static_cast<size_t>(place - asked_.begin()) * policy_.label_of_output.size();
+    return masks_.data() + size_t(place - asked_.begin()) * policy_.label_of_output.size();
 }
 
 void Chooser::rivals(size_t k, std::vector<int32_t>& labels, bool& may_stick) {
@@ -179,9 +176,9 @@ struct FunctionScorer final : Scorer {
         if (applicable)
             mask = nb::cast(nb::ndarray<nb::numpy, const uint8_t>(applicable, 2, mask_shape, nb::handle()), nb::rv_policy::copy);
         nb::object given = nb::cast(nb::ndarray<nb::numpy, const float>(rows, 2, row_shape, nb::handle()), nb::rv_policy::copy);
-        auto found = nb::cast<nb::ndarray<const int32_t, nb::shape<-1>, nb::c_contig, nb::device::cpu>>(function(given, mask));
-        if (found.shape(0) != n) throw std::runtime_error("the policy answered another number of rows");
-        std::copy_n(found.data(), n, out);
+        auto choices = nb::cast<nb::ndarray<const int32_t, nb::shape<-1>, nb::c_contig, nb::device::cpu>>(function(given, mask));
+        if (choices.shape(0) != n) throw std::runtime_error("the policy answered another number of rows");
+        std::copy_n(choices.data(), n, out);
     }
 };
 
@@ -245,8 +242,8 @@ void bind_bound_policy(nb::module_& m) {
                 bound.output_of_label.assign(labels, -1);
                 for (size_t k = 0; k < label_of_output.size(); ++k) {
                     const int32_t label = label_of_output[k];
-                    if (label >= static_cast<int32_t>(labels)) throw nb::value_error("an output names a label that does not exist");
-                    if (label >= 0) bound.output_of_label[static_cast<size_t>(label)] = static_cast<int32_t>(k);
+                    if (label >= int32_t(labels)) throw nb::value_error("an output names a label that does not exist");
+                    if (label >= 0) bound.output_of_label[size_t(label)] = int32_t(k);
                 }
                 bound.label_of_output = std::move(label_of_output);
                 new (self) BoundPolicy(std::move(bound));

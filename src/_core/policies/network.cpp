@@ -18,7 +18,7 @@ int16_t grain_of(float x) {
     std::memcpy(&bits, &x, sizeof bits);
     const uint32_t exponent = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
     const uint32_t mantissa = exponent ? fraction | 0x800000 : fraction;
-    return static_cast<int16_t>(static_cast<int>(exponent ? exponent : 1) - 150 + lowest_bit(mantissa));
+    return int16_t(int(exponent ? exponent : 1) - 150 + lowest_bit(mantissa));
 }
 
 namespace portable {
@@ -56,7 +56,7 @@ LayerKernels kernels = best_kernels();
 constexpr size_t BLOCK = 4;
 
 double power_of_two(int exponent) {
-    const uint64_t bits = static_cast<uint64_t>(exponent + 1023) << 52;  // exponent within -102 .. 400 here
+    const uint64_t bits = uint64_t(exponent + 1023) << 52;  // exponent within -102 .. 400 here
     double value;
     std::memcpy(&value, &bits, sizeof value);
     return value;
@@ -105,10 +105,10 @@ DenseLayer::DenseLayer(const float* w, const float* b, size_t inputs_, size_t ou
         for (size_t k = 0; k < inputs; ++k) {
             weights[k * padded + j] = w[j * inputs + k];
             weight_grain[k * padded + j] = grain_of(w[j * inputs + k]);
-            sum += std::fabs(static_cast<double>(w[j * inputs + k]));
+            sum += std::fabs(double(w[j * inputs + k]));
         }
-        norm = std::max(norm, sum * (1 + static_cast<double>(inputs + 8) * 0x1p-50));
-        largest_bias = std::max(largest_bias, std::fabs(static_cast<double>(b[j])));
+        norm = std::max(norm, sum * (1 + double(inputs + 8) * 0x1p-50));
+        largest_bias = std::max(largest_bias, std::fabs(double(b[j])));
     }
 }
 
@@ -172,15 +172,15 @@ void Mlp::rounding_bounds(const float* rows, size_t n, float* out_scores, double
                 moved[j] = 0;
                 grain[j] = layer.bias_grain[j];
             }
-            const double summands = 1.0 + static_cast<double>(kernels.bound_sums(x.data(), distance.data(), layer, magnitude.data(),
-                                                                                 moved.data(), grain.data()));
+            const double summands =
+                1.0 + double(kernels.bound_sums(x.data(), distance.data(), layer, magnitude.data(), moved.data(), grain.data()));
             if (summands > most_summands) overflow = true;
             kernels.one_row(x.data(), layer.inputs, layer, y.data(), widest, false);
             const double gamma = summands * u / (1 - summands * u) * outward;
             const double slack = 1 + (summands + 8) * 0x1p-22;
             const double underflow = 16 * summands * eta;
             for (size_t j = 0; j < layer.outputs; ++j) {
-                const double a = static_cast<double>(magnitude[j]) * slack, p = static_cast<double>(moved[j]) * slack;
+                const double a = double(magnitude[j]) * slack, p = double(moved[j]) * slack;
                 // SOUND: a grain above 10000 means that no summand but zeros is there: the value is 0 in every order.
                 // The float32 sum is exact as long as it stays below 2^(24 + grain), so that comparing it needs no slack.
                 const bool exact = grain[j] > 10000 || (grain[j] >= -126 && magnitude[j] < power_of_two(24 + grain[j]));
@@ -189,14 +189,14 @@ void Mlp::rounding_bounds(const float* rows, size_t n, float* out_scores, double
             }
             for (size_t j = 0; j < layer.outputs; ++j) {
                 const bool cut = !last && y[j] <= 0;
-                const double d = cut ? std::max(0.0, (static_cast<double>(y[j]) + bound[j]) * outward) : bound[j];
+                const double d = cut ? std::max(0.0, (double(y[j]) + bound[j]) * outward) : bound[j];
                 x[j] = cut ? 0.0f : y[j];
                 // At least d, as a float32.
-                distance[j] = d == 0 ? 0.0f : static_cast<float>(d * (1 + 0x1p-22)) + std::numeric_limits<float>::denorm_min();
+                distance[j] = d == 0 ? 0.0f : float(d * (1 + 0x1p-22)) + std::numeric_limits<float>::denorm_min();
             }
         }
         double best = -std::numeric_limits<double>::infinity();
-        for (size_t k = 0; k < outputs; ++k) best = std::max(best, static_cast<double>(x[k]) + bound[k]);
+        for (size_t k = 0; k < outputs; ++k) best = std::max(best, double(x[k]) + bound[k]);
         for (size_t k = 0; k < outputs; ++k) {
             const double z = x[k];
             if (softmax) bound[k] = (bound[k] + softmax_slack(std::fabs(z) + bound[k], best - z + bound[k])) * outward;
@@ -211,7 +211,7 @@ double Mlp::coarse_bound(double largest) const {
     constexpr double u = 0x1p-24, eta = 0x1p-126, outward = 1 + 0x1p-20;
     double magnitude = largest, distance = 0;
     for (const Layer& layer : layers) {
-        const double summands = static_cast<double>(layer.inputs) + 1;
+        const double summands = double(layer.inputs) + 1;
         if (summands > 0x1p20) return std::numeric_limits<double>::infinity();
         const double gamma = summands * u / (1 - summands * u);
         const double slack = 1 + (summands + 8) * 0x1p-21;  // what the float32 sums of the fine bound are given, and more
@@ -227,9 +227,9 @@ bool Enclosed::is_sure(const float* row, const float* scores, int32_t best, cons
     float largest = 0, rival = -std::numeric_limits<float>::infinity();
     for (size_t k = 0; k < inputs; ++k) largest = std::max(largest, std::fabs(row[k]));
     for (size_t k = 0; k < outputs; ++k)
-        if (static_cast<int32_t>(k) != best && (!mask || mask[k])) rival = std::max(rival, scores[k]);
+        if (int32_t(k) != best && (!mask || mask[k])) rival = std::max(rival, scores[k]);
     // Most choices are clear by far; only the others are worth the fine bound. An infinite score is never clear.
-    const double margin = static_cast<double>(scores[best]) - static_cast<double>(rival);
+    const double margin = double(scores[best]) - double(rival);
     if (std::isfinite(scores[best]) && margin > 2 * coarse_bound(largest) * (1 + 0x1p-40)) return true;
     std::vector<float> again(outputs);
     std::vector<double> bounds(outputs);

@@ -173,7 +173,7 @@ template <class Real> inline int32_t best_index(const Real* scores, size_t outpu
     for (size_t k = 0; k < outputs; ++k) {
         if (applicable && !applicable[k]) continue;
         if (scores[k] != scores[k]) return SCORE_IS_NAN;
-        if (best < 0 || scores[k] > scores[static_cast<size_t>(best)]) best = static_cast<int32_t>(k);
+        if (best < 0 || scores[k] > scores[size_t(best)]) best = int32_t(k);
     }
     return best;
 }

@@ -27,36 +27,36 @@ Trees::Trees(const Description& d) {
     }
     std::vector<char> seen(d.node_count, 0);
     auto enter = [&](int32_t node) {
-        if (node < 0 || static_cast<size_t>(node) >= d.node_count)
+        if (node < 0 || size_t(node) >= d.node_count)
             throw std::invalid_argument("a tree points to node " + std::to_string(node) + ", which does not exist");
-        if (seen[static_cast<size_t>(node)]++) throw std::invalid_argument("node " + std::to_string(node) + " has two parents");
+        if (seen[size_t(node)]++) throw std::invalid_argument("node " + std::to_string(node) + " has two parents");
     };
     for (size_t t = 0; t < d.tree_count; ++t) {
         // Breadth first, so that brothers stand side by side and the tops of trees share cache lines.
         const size_t first = nodes.size();
         const bool vector_leaves = d.tree_output[t] < 0;
-        if (!vector_leaves && static_cast<size_t>(d.tree_output[t]) >= outputs)
+        if (!vector_leaves && size_t(d.tree_output[t]) >= outputs)
             throw std::invalid_argument("tree " + std::to_string(t) + " adds to an output that does not exist");
         std::vector<int32_t> order{d.roots[t]}, level{0};
         enter(d.roots[t]);
         for (size_t i = 0; i < order.size(); ++i) {
-            const size_t node = static_cast<size_t>(order[i]);
+            const size_t node = size_t(order[i]);
             Node packed{};
             if (d.feature[node] < 0) {
                 packed.threshold = std::numeric_limits<float>::quiet_NaN();
-                packed.left = static_cast<int32_t>(first + i) - 1;
+                packed.left = int32_t(first + i) - 1;
                 packed.payload = d.leaf[node];
-                if (d.leaf[node] < 0 || static_cast<size_t>(d.leaf[node]) + (vector_leaves ? outputs : 1) > d.value_count)
+                if (d.leaf[node] < 0 || size_t(d.leaf[node]) + (vector_leaves ? outputs : 1) > d.value_count)
                     throw std::invalid_argument("leaf " + std::to_string(node) + " has no value");
             } else {
-                if (static_cast<size_t>(d.feature[node]) >= inputs)
+                if (size_t(d.feature[node]) >= inputs)
                     throw std::invalid_argument("node " + std::to_string(node) + " tests an input that does not exist");
                 if (std::isnan(d.threshold[node]))
                     throw std::invalid_argument("node " + std::to_string(node) + " has a threshold that is not a number");
                 enter(d.left[node]);
                 enter(d.right[node]);
                 packed.threshold = d.threshold[node];
-                packed.left = static_cast<int32_t>(first + order.size());
+                packed.left = int32_t(first + order.size());
                 packed.feature = d.feature[node];
                 packed.payload = d.flags[node];
                 zero_is_missing |= static_cast<Missing>(d.flags[node] >> 1) == Missing::zero;
@@ -65,7 +65,7 @@ Trees::Trees(const Description& d) {
             }
             nodes.push_back(packed);
         }
-        roots.push_back(static_cast<int32_t>(first));
+        roots.push_back(int32_t(first));
         depth.push_back(level.back());
         tree_output.push_back(d.tree_output[t]);
     }
@@ -81,7 +81,7 @@ bool walks_only = false;
 size_t place_of(const std::vector<float>& thresholds, float x, bool strict) {
     const auto after = strict ? std::upper_bound(thresholds.begin(), thresholds.end(), x)   // x < threshold goes left
                               : std::lower_bound(thresholds.begin(), thresholds.end(), x);  // x <= threshold goes left
-    return static_cast<size_t>(after - thresholds.begin());
+    return size_t(after - thresholds.begin());
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ void Trees::make_masks() {
     std::vector<Cut> cuts;
     for (size_t t = 0; t < count; ++t) {
         // Leaves from left to right, and for every inner node those of its left subtree.
-        masks.leaf_begin.push_back(static_cast<int32_t>(masks.leaf.size()));
+        masks.leaf_begin.push_back(int32_t(masks.leaf.size()));
         const size_t first = masks.leaf.size();
         struct Visit {
             int32_t node;
@@ -110,7 +110,7 @@ void Trees::make_masks() {
         while (!pending.empty()) {
             Visit visit = pending.back();
             pending.pop_back();
-            const Node& node = nodes[static_cast<size_t>(visit.node)];
+            const Node& node = nodes[size_t(visit.node)];
             const size_t leaves = masks.leaf.size() - first;
             if (std::isnan(node.threshold)) {
                 if (leaves == MOST_LEAVES) {
@@ -124,8 +124,8 @@ void Trees::make_masks() {
             } else {
                 const uint32_t below = leaves == 32 ? ~0u : (1u << leaves) - 1;
                 const uint32_t left = below & ~((1u << visit.begin) - 1);
-                cuts.push_back({static_cast<size_t>(node.feature), t, node.threshold, ~left});
-                thresholds[static_cast<size_t>(node.feature)].push_back(node.threshold);
+                cuts.push_back({size_t(node.feature), t, node.threshold, ~left});
+                thresholds[size_t(node.feature)].push_back(node.threshold);
                 pending.push_back({node.left + 1, 0, false});
             }
         }
@@ -139,11 +139,11 @@ void Trees::make_masks() {
         std::sort(mine.begin(), mine.end());
         mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
         input_of[f] = masks.inputs.size();
-        Masks::Input input{static_cast<uint32_t>(f), mine, rows, 0, {}};
+        Masks::Input input{uint32_t(f), mine, rows, 0, {}};
         const float low = std::floor(mine.front()) - 1, high = std::ceil(mine.back()) + 1;
         if (std::fabs(low) < 1e6f && std::fabs(high) < 1e6f && high - low < MOST_PLACES && mine.size() < 65536) {
-            input.lowest = static_cast<int32_t>(low);
-            for (float x = low; x <= high; x += 1) input.place.push_back(static_cast<uint16_t>(place_of(mine, x, strict)));
+            input.lowest = int32_t(low);
+            for (float x = low; x <= high; x += 1) input.place.push_back(uint16_t(place_of(mine, x, strict)));
         }
         rows += mine.size() + 1;
         masks.inputs.push_back(std::move(input));
@@ -163,11 +163,11 @@ void Trees::make_masks() {
         (wide ? masks.values64.resize(count * MOST_LEAVES) : masks.values32.resize(count * MOST_LEAVES));
         for (size_t k = 0, output = 0; output <= outputs; ++output) {
             masks.output_begin.push_back(k);
-            for (; k < count && tree_output[order[k]] == static_cast<int32_t>(output); ++k) {
-                const size_t begin = static_cast<size_t>(masks.leaf_begin[order[k]]);
-                const size_t end = order[k] + 1 < count ? static_cast<size_t>(masks.leaf_begin[order[k] + 1]) : masks.leaf.size();
+            for (; k < count && tree_output[order[k]] == int32_t(output); ++k) {
+                const size_t begin = size_t(masks.leaf_begin[order[k]]);
+                const size_t end = order[k] + 1 < count ? size_t(masks.leaf_begin[order[k] + 1]) : masks.leaf.size();
                 for (size_t i = begin; i < end; ++i) {
-                    const size_t value = static_cast<size_t>(masks.leaf[i]);
+                    const size_t value = size_t(masks.leaf[i]);
                     if (wide) masks.values64[k * MOST_LEAVES + i - begin] = values64[value];
                     else masks.values32[k * MOST_LEAVES + i - begin] = values32[value];
                 }
@@ -179,7 +179,7 @@ void Trees::make_masks() {
         const Masks::Input& input = masks.inputs[input_of[cut.feature]];
         const auto at = std::lower_bound(input.thresholds.begin(), input.thresholds.end(), cut.threshold) - input.thresholds.begin();
         // The test fails from the place behind its threshold on.
-        for (size_t place = static_cast<size_t>(at) + 1; place <= input.thresholds.size(); ++place)
+        for (size_t place = size_t(at) + 1; place <= input.thresholds.size(); ++place)
             masks.table[(input.first + place) * padded + masks.column[cut.tree]] &= cut.kept;
     }
 }
@@ -190,7 +190,7 @@ bool goes_left(float x, float threshold, bool strict) { return strict ? x < thre
 
 // The walk with missing values; `fast_walk` below is the same without.
 const Trees::Node& careful_walk(const Trees& trees, const float* row, size_t tree) {
-    size_t node = static_cast<size_t>(trees.roots[tree]);
+    size_t node = size_t(trees.roots[tree]);
     for (;;) {
         const Trees::Node& at = trees.nodes[node];
         if (std::isnan(at.threshold)) return at;
@@ -200,7 +200,7 @@ const Trees::Node& careful_walk(const Trees& trees, const float* row, size_t tre
         // LightGBM calls |x| <= float(1e-35) zero.
         const bool absent = missing == Missing::nan ? std::isnan(x) : missing == Missing::zero && std::fabs(x) <= 1e-35f;
         const bool left = absent ? (at.payload & 1) != 0 : goes_left(x, at.threshold, trees.strict);
-        node = static_cast<size_t>(at.left) + (left ? 0 : 1);
+        node = size_t(at.left) + (left ? 0 : 1);
     }
 }
 
@@ -213,12 +213,12 @@ template <bool strict> inline size_t step(const Trees::Node* nodes, size_t node,
     const float x = row[at.feature];
     // A leaf's threshold is NaN: the comparison fails and left + 1 is the leaf itself.
     const bool left = strict ? x < at.threshold : x <= at.threshold;
-    return static_cast<size_t>(at.left + (left ? 0 : 1));
+    return size_t(at.left + (left ? 0 : 1));
 }
 
 template <bool strict> void fast_walk(const Trees& trees, const float* rows, size_t count, size_t tree, size_t* leaves) {
     const Trees::Node* nodes = trees.nodes.data();
-    const size_t root = static_cast<size_t>(trees.roots[tree]), width = trees.inputs;
+    const size_t root = size_t(trees.roots[tree]), width = trees.inputs;
     if (trees.depth[tree] <= SHALLOW) {
         if (count == WALKERS) {
             size_t at[WALKERS];
@@ -283,16 +283,16 @@ template <class Real> void mask_walk(const Trees& trees, const float* row, const
     for (size_t k = 0; k < rows.size(); ++k) {
         const Trees::Masks::Input& input = masks.inputs[k];
         const float x = row[input.feature];
-        const int32_t whole = x > -1e6f && x < 1e6f ? static_cast<int32_t>(x) : INT32_MAX;
-        const size_t number = static_cast<size_t>(static_cast<uint32_t>(whole) - static_cast<uint32_t>(input.lowest));
-        const size_t place = static_cast<float>(whole) == x && number < input.place.size() ? input.place[number]
-                                                                                           : place_of(input.thresholds, x, trees.strict);
+        const int32_t whole = x > -1e6f && x < 1e6f ? int32_t(x) : INT32_MAX;
+        const size_t number = size_t(uint32_t(whole) - uint32_t(input.lowest));
+        const size_t place =
+            float(whole) == x && number < input.place.size() ? input.place[number] : place_of(input.thresholds, x, trees.strict);
         rows[k] = masks.table.data() + (input.first + place) * masks.padded;
     }
     join_masks(rows.data(), rows.size(), masks.padded, left.data());
     if (masks.output_begin.empty()) {
         for (size_t t = 0; t < trees.roots.size(); ++t)
-            add(trees, t, values + masks.leaf[static_cast<size_t>(masks.leaf_begin[t] + lowest_bit(left[masks.column[t]]))], scores);
+            add(trees, t, values + masks.leaf[size_t(masks.leaf_begin[t] + lowest_bit(left[masks.column[t]]))], scores);
         return;
     }
     const Real* leaves;
@@ -344,7 +344,7 @@ template <class Real, class Use> void for_each_scored_row(const Trees& trees, co
                 const float* start = block + first * trees.inputs;
                 if (careful[first / WALKERS])
                     for (size_t r = 0; r < group; ++r)
-                        leaves[first + r] = static_cast<size_t>(&careful_walk(trees, start + r * trees.inputs, t) - trees.nodes.data());
+                        leaves[first + r] = size_t(&careful_walk(trees, start + r * trees.inputs, t) - trees.nodes.data());
                 else if (trees.strict) fast_walk<true>(trees, start, group, t, leaves + first);
                 else fast_walk<false>(trees, start, group, t, leaves + first);
             }
@@ -365,7 +365,7 @@ template <class Use> void for_each_scored_row(const Trees& trees, const float* r
 
 void Trees::scores(const float* rows, size_t n, float* out) const {
     for_each_scored_row(*this, rows, n, [&](size_t row, const auto* result) {
-        for (size_t k = 0; k < outputs; ++k) out[row * outputs + k] = static_cast<float>(result[k]);
+        for (size_t k = 0; k < outputs; ++k) out[row * outputs + k] = float(result[k]);
     });
 }
 

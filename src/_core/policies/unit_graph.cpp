@@ -26,22 +26,21 @@ template <class... Cases> struct Match : Cases... {
 };
 template <class... Cases> Match(Cases...) -> Match<Cases...>;
 
-float at_least(double d) { return d == 0 ? 0.0f : static_cast<float>(d * (1 + 0x1p-22)) + std::numeric_limits<float>::denorm_min(); }
+float at_least(double d) { return d == 0 ? 0.0f : float(d * (1 + 0x1p-22)) + std::numeric_limits<float>::denorm_min(); }
 
 template <UnitKind kind> void apply(const UnitGraph::Unit& unit, const float* x, float* y) {
-    for (size_t j = 0; j < unit.columns.size(); ++j)
-        y[j] = static_cast<float>(units::value(kind, static_cast<double>(x[unit.columns[j]]), unit.a[j], unit.b[j]));
+    for (size_t j = 0; j < unit.columns.size(); ++j) y[j] = float(units::value(kind, double(x[unit.columns[j]]), unit.a[j], unit.b[j]));
 }
 
 // The most common units as vectors; lanes are different values, and nothing is fused: the same bits everywhere.
 POLVET_CLONES void tangents(const double* x, float* y, size_t count) {
-    for (size_t j = 0; j < count; ++j) y[j] = static_cast<float>(units::hyperbolic_tangent(x[j]));
+    for (size_t j = 0; j < count; ++j) y[j] = float(units::hyperbolic_tangent(x[j]));
 }
 POLVET_CLONES void logistics(const double* x, float* y, size_t count) {
-    for (size_t j = 0; j < count; ++j) y[j] = static_cast<float>(units::logistic(x[j]));
+    for (size_t j = 0; j < count; ++j) y[j] = float(units::logistic(x[j]));
 }
 POLVET_CLONES void silus(const double* x, float* y, size_t count) {
-    for (size_t j = 0; j < count; ++j) y[j] = static_cast<float>(x[j] * units::logistic(x[j]));
+    for (size_t j = 0; j < count; ++j) y[j] = float(x[j] * units::logistic(x[j]));
 }
 
 void apply_lanes(void (*lanes)(const double*, float*, size_t), const UnitGraph::Unit& unit, const float* x, float* y) {
@@ -56,7 +55,7 @@ void apply(const UnitGraph::Unit& unit, const float* x, float* y) {
     case UnitKind::clip:
         // A NaN must survive, so that a broken score is seen.
         for (size_t j = 0; j < unit.columns.size(); ++j) {
-            const float v = x[unit.columns[j]], low = static_cast<float>(unit.a[j]), high = static_cast<float>(unit.b[j]);
+            const float v = x[unit.columns[j]], low = float(unit.a[j]), high = float(unit.b[j]);
             const float raised = v <= low ? low : v;
             y[j] = raised > high ? high : raised;
         }
@@ -87,34 +86,34 @@ void apply(const UnitGraph::Unit& unit, const float* x, float* y) {
 UnitGraph::UnitGraph(size_t inputs_) {
     inputs = inputs_;
     tape = padded(inputs);
-    for (size_t k = 0; k < inputs; ++k) place_of_.push_back(static_cast<uint32_t>(k));
+    for (size_t k = 0; k < inputs; ++k) place_of_.push_back(uint32_t(k));
 }
 
 UnitGraph::Columns UnitGraph::placed(const Columns& columns) const {
-    Columns found;
-    found.reserve(columns.size());
+    Columns places;
+    places.reserve(columns.size());
     for (const uint32_t column : columns) {
         if (column >= place_of_.size()) throw std::invalid_argument("a node reads a value that comes later");
-        found.push_back(place_of_[column]);
+        places.push_back(place_of_[column]);
     }
-    return found;
+    return places;
 }
 
 std::vector<size_t> UnitGraph::parents_of(const Columns& columns) const {
-    std::vector<size_t> found;
+    std::vector<size_t> parents;
     for (const uint32_t column : columns) {
         const auto after =
             std::upper_bound(nodes.begin(), nodes.end(), column, [](uint32_t place, const Node& n) { return place < n.begin; });
-        const size_t parent = static_cast<size_t>(after - nodes.begin());
-        if (std::find(found.begin(), found.end(), parent) == found.end()) found.push_back(parent);
+        const size_t parent = size_t(after - nodes.begin());
+        if (std::find(parents.begin(), parents.end(), parent) == parents.end()) parents.push_back(parent);
     }
-    return found;
+    return parents;
 }
 
 UnitGraph::Node& UnitGraph::append(std::variant<Affine, Unit, Product> what, size_t size, const Columns& reads) {
     if (size == 0) throw std::invalid_argument("a node has no values");
     std::vector<size_t> parents = parents_of(reads);
-    for (size_t j = 0; j < size; ++j) place_of_.push_back(static_cast<uint32_t>(tape + j));
+    for (size_t j = 0; j < size; ++j) place_of_.push_back(uint32_t(tape + j));
     nodes.push_back({tape, size, std::move(what), std::move(parents)});
     tape += padded(size);
     return nodes.back();
@@ -136,9 +135,9 @@ void UnitGraph::add_affine(const Columns& columns, bool shared, const float* wei
     else made.weights.assign(weights, weights + outputs_ * made.terms);
     for (size_t j = 0; j < outputs_; ++j) {
         double sum = 0;
-        for (size_t k = 0; k < made.terms; ++k) sum += std::fabs(static_cast<double>(weights[j * made.terms + k]));
-        made.norm = std::max(made.norm, sum * (1 + static_cast<double>(made.terms + 8) * 0x1p-50));
-        made.largest_size = std::max(made.largest_size, static_cast<double>(made.sizes[j]));
+        for (size_t k = 0; k < made.terms; ++k) sum += std::fabs(double(weights[j * made.terms + k]));
+        made.norm = std::max(made.norm, sum * (1 + double(made.terms + 8) * 0x1p-50));
+        made.largest_size = std::max(made.largest_size, double(made.sizes[j]));
     }
     const Columns reads = made.columns;
     bool doubles = true;  // a product with a power of two is exact, whatever it is multiplied into
@@ -268,93 +267,92 @@ void UnitGraph::rounding_bounds(const float* rows, size_t n, float* out_scores, 
         forward(1, x.data());
         bool overflow = false;
         auto put = [&](size_t place, double d) {
-            if (!(std::fabs(static_cast<double>(x[place])) + d < HUGE_VALUE)) {
+            if (!(std::fabs(double(x[place])) + d < HUGE_VALUE)) {
                 overflow = true;
                 d = 0;
             }
             distance[place] = at_least(d);
         };
         for (const Node& node : nodes) {
-            std::visit(
-                Match{
-                    [&](const Affine& affine) {
-                        const size_t width = padded(node.size);
-                        magnitude.assign(width, 0.0f);
-                        moved.assign(width, 0.0f);
-                        grain.assign(width, ZERO_GRAIN);
-                        std::copy(affine.sizes.begin(), affine.sizes.end(), magnitude.begin());
-                        for (size_t j = 0; j < node.size; ++j) grain[j] = std::min(grain_of(affine.sizes[j]), grain_of(affine.bias[j]));
-                        size_t present = affine.terms;
-                        if (affine.dense) {
-                            near.resize(affine.terms);
-                            far.resize(affine.terms);
-                            for (size_t k = 0; k < affine.terms; ++k) {
-                                near[k] = x[affine.columns[k]];
-                                far[k] = distance[affine.columns[k]];
-                            }
-                            present = affine.layer[0].bound_sums(near.data(), far.data(), magnitude.data(), moved.data(), grain.data());
-                        } else {
-                            for (size_t j = 0; j < node.size; ++j)
-                                for (size_t k = j * affine.terms; k < (j + 1) * affine.terms; ++k) {
-                                    const float weight = std::fabs(affine.weights[k]), value = x[affine.columns[k]];
-                                    const float off = distance[affine.columns[k]];
-                                    magnitude[j] += weight * std::fabs(value);
-                                    moved[j] += weight * off;
-                                    if ((value != 0 || off != 0) && weight != 0)
-                                        grain[j] = std::min<int16_t>(
-                                            grain[j], static_cast<int16_t>(grain_of(weight) + (off > 0 ? INEXACT_GRAIN : grain_of(value))));
-                                }
-                        }
-                        const double summands = 1.0 + static_cast<double>(present + affine.roundings) + FOLDED;
-                        if (summands > 0x1p20) overflow = true;
-                        const double gamma = summands * UNIT / (1 - summands * UNIT) * OUTWARD;
-                        const double slack = 1 + (summands + 8) * 0x1p-22;  // what the float32 sums here may have lost
-                        double read = 0;                                    // weights below ETA may be taken for 0
-                        for (const uint32_t column : affine.columns)
-                            read += std::fabs(static_cast<double>(x[column])) + static_cast<double>(distance[column]);
-                        const double underflow = (16 * summands + 4 * affine.norm + 2 * read) * ETA;
-                        for (size_t j = 0; j < node.size; ++j) {
-                            const double a = static_cast<double>(magnitude[j]) * slack, p = static_cast<double>(moved[j]) * slack;
-                            // SOUND: as in Mlp::rounding_bounds; weights that a factor was multiplied into are rounded themselves.
-                            const bool exact = affine.roundings == 0 && !affine.scaled &&
-                                               (grain[j] > 10000 ||
-                                                (grain[j] >= -126 && static_cast<double>(magnitude[j]) < std::ldexp(1.0, 24 + grain[j])));
-                            const double d = exact ? 0 : (p + gamma * (2 * a + p) + underflow) * OUTWARD;
-                            if (!(a + p + d < HUGE_VALUE)) overflow = true;
-                            put(node.begin + j, d);
-                        }
-                    },
-                    [&](const Unit& unit) {
-                        for (size_t j = 0; j < node.size; ++j) {
-                            const double at = x[unit.columns[j]];
-                            // A number below 2^-126 may be taken for 0.
-                            const double off = static_cast<double>(distance[unit.columns[j]]) + (std::fabs(at) < ETA ? std::fabs(at) : 0);
-                            const double low = at - off * OUTWARD - ETA * (off > 0), high = at + off * OUTWARD + ETA * (off > 0);
-                            double change = 0;
-                            if (off > 0) {
-                                const units::Range range = units::slopes(unit.kind, low, high, unit.a[j], unit.b[j]);
-                                change = std::max(std::fabs(range.least), std::fabs(range.most)) * off;
-                            }
-                            const double size = std::fabs(at) + off, result = std::fabs(static_cast<double>(x[node.begin + j])) + change;
-                            const bool same = unit.kind == UnitKind::leaky && low >= 0;
-                            const double own = same ? 0 : units::enclosure(unit.kind, size, result, unit.a[j], unit.b[j]);
-                            put(node.begin + j, (change + REFERENCE * own) * OUTWARD);
-                        }
-                    },
-                    [&](const Product& product) {
-                        for (size_t j = 0; j < node.size; ++j) {
-                            const double a = std::fabs(x[product.left[j]]), b = std::fabs(x[product.right[j]]);
-                            const double da = distance[product.left[j]], db = distance[product.right[j]];
-                            put(node.begin + j,
-                                (a * db + b * da + da * db + (FOLDED + 2) * UNIT * (a + da) * (b + db) + 4 * ETA) * OUTWARD);
-                        }
-                    },
-                },
-                node.what);
+            std::visit(Match{
+                           [&](const Affine& affine) {
+                               const size_t width = padded(node.size);
+                               magnitude.assign(width, 0.0f);
+                               moved.assign(width, 0.0f);
+                               grain.assign(width, ZERO_GRAIN);
+                               std::copy(affine.sizes.begin(), affine.sizes.end(), magnitude.begin());
+                               for (size_t j = 0; j < node.size; ++j)
+                                   grain[j] = std::min(grain_of(affine.sizes[j]), grain_of(affine.bias[j]));
+                               size_t present = affine.terms;
+                               if (affine.dense) {
+                                   near.resize(affine.terms);
+                                   far.resize(affine.terms);
+                                   for (size_t k = 0; k < affine.terms; ++k) {
+                                       near[k] = x[affine.columns[k]];
+                                       far[k] = distance[affine.columns[k]];
+                                   }
+                                   present =
+                                       affine.layer[0].bound_sums(near.data(), far.data(), magnitude.data(), moved.data(), grain.data());
+                               } else {
+                                   for (size_t j = 0; j < node.size; ++j)
+                                       for (size_t k = j * affine.terms; k < (j + 1) * affine.terms; ++k) {
+                                           const float weight = std::fabs(affine.weights[k]), value = x[affine.columns[k]];
+                                           const float off = distance[affine.columns[k]];
+                                           magnitude[j] += weight * std::fabs(value);
+                                           moved[j] += weight * off;
+                                           if ((value != 0 || off != 0) && weight != 0)
+                                               grain[j] = std::min<int16_t>(
+                                                   grain[j], int16_t(grain_of(weight) + (off > 0 ? INEXACT_GRAIN : grain_of(value))));
+                                       }
+                               }
+                               const double summands = 1.0 + double(present + affine.roundings) + FOLDED;
+                               if (summands > 0x1p20) overflow = true;
+                               const double gamma = summands * UNIT / (1 - summands * UNIT) * OUTWARD;
+                               const double slack = 1 + (summands + 8) * 0x1p-22;  // what the float32 sums here may have lost
+                               double read = 0;                                    // weights below ETA may be taken for 0
+                               for (const uint32_t column : affine.columns) read += std::fabs(double(x[column])) + double(distance[column]);
+                               const double underflow = (16 * summands + 4 * affine.norm + 2 * read) * ETA;
+                               for (size_t j = 0; j < node.size; ++j) {
+                                   const double a = double(magnitude[j]) * slack, p = double(moved[j]) * slack;
+                                   // SOUND: as in Mlp::rounding_bounds; weights that a factor was multiplied into are rounded themselves.
+                                   const bool exact =
+                                       affine.roundings == 0 && !affine.scaled &&
+                                       (grain[j] > 10000 || (grain[j] >= -126 && double(magnitude[j]) < std::ldexp(1.0, 24 + grain[j])));
+                                   const double d = exact ? 0 : (p + gamma * (2 * a + p) + underflow) * OUTWARD;
+                                   if (!(a + p + d < HUGE_VALUE)) overflow = true;
+                                   put(node.begin + j, d);
+                               }
+                           },
+                           [&](const Unit& unit) {
+                               for (size_t j = 0; j < node.size; ++j) {
+                                   const double at = x[unit.columns[j]];
+                                   // A number below 2^-126 may be taken for 0.
+                                   const double off = double(distance[unit.columns[j]]) + (std::fabs(at) < ETA ? std::fabs(at) : 0);
+                                   const double low = at - off * OUTWARD - ETA * (off > 0), high = at + off * OUTWARD + ETA * (off > 0);
+                                   double change = 0;
+                                   if (off > 0) {
+                                       const units::Range range = units::slopes(unit.kind, low, high, unit.a[j], unit.b[j]);
+                                       change = std::max(std::fabs(range.least), std::fabs(range.most)) * off;
+                                   }
+                                   const double size = std::fabs(at) + off, result = std::fabs(double(x[node.begin + j])) + change;
+                                   const bool same = unit.kind == UnitKind::leaky && low >= 0;
+                                   const double own = same ? 0 : units::enclosure(unit.kind, size, result, unit.a[j], unit.b[j]);
+                                   put(node.begin + j, (change + REFERENCE * own) * OUTWARD);
+                               }
+                           },
+                           [&](const Product& product) {
+                               for (size_t j = 0; j < node.size; ++j) {
+                                   const double a = std::fabs(x[product.left[j]]), b = std::fabs(x[product.right[j]]);
+                                   const double da = distance[product.left[j]], db = distance[product.right[j]];
+                                   put(node.begin + j,
+                                       (a * db + b * da + da * db + (FOLDED + 2) * UNIT * (a + da) * (b + db) + 4 * ETA) * OUTWARD);
+                               }
+                           },
+                       },
+                       node.what);
         }
         double best = -infinity;
-        for (const uint32_t place : score_columns)
-            best = std::max(best, static_cast<double>(x[place]) + static_cast<double>(distance[place]));
+        for (const uint32_t place : score_columns) best = std::max(best, double(x[place]) + double(distance[place]));
         for (size_t k = 0; k < outputs; ++k) {
             const double z = x[score_columns[k]];
             double bound = distance[score_columns[k]];
@@ -380,37 +378,37 @@ double UnitGraph::coarse_bound(double largest) const {
         }
         double& size = magnitude[i + 1];
         double& off = distance[i + 1];
-        std::visit(Match{
-                       [&](const Affine& affine) {
-                           const double summands = static_cast<double>(affine.terms + affine.roundings) + 1 + FOLDED;
-                           const double gamma = summands * UNIT / (1 - summands * UNIT), slack = 1 + (summands + 8) * 0x1p-21;
-                           const double a = (affine.norm * m + affine.largest_size) * slack, p = affine.norm * d * slack;
-                           off = (p + gamma * (2 * a + p) +
-                                  (32 * summands + 4 * affine.norm + 4 * static_cast<double>(affine.columns.size()) * (m + d)) * ETA) *
-                                 (1 + 0x1p-20);
-                           size = a * (1 + gamma) + 32 * summands * ETA;
-                       },
-                       [&](const Unit& unit) {
-                           size = off = 0;
-                           for (size_t j = 0; j < (unit.uniform ? 1 : unit.columns.size()); ++j) {
-                               const units::Range range = units::slopes(unit.kind, -m - d, m + d, unit.a[j], unit.b[j]);
-                               const double steepest = std::max(std::fabs(range.least), std::fabs(range.most));
-                               const double moved = unit.kind == UnitKind::equal ? d : d + ETA;
-                               const double change = moved == 0 ? 0 : steepest * moved;
-                               const double zero = std::fabs(units::value(unit.kind, 0.0, unit.a[j], unit.b[j]));
-                               const double result =
-                                   units::is_bounded(unit.kind) ? 1 + 0x1p-18 : (zero + steepest * m) * (1 + 0x1p-18) + ETA;
-                               size = std::max(size, result);
-                               const double own = units::enclosure(unit.kind, m + d, result + change, unit.a[j], unit.b[j]);
-                               off = std::max(off, (change + REFERENCE * own) * (1 + 0x1p-20));
-                           }
-                       },
-                       [&](const Product&) {
-                           size = m * m * (1 + 0x1p-20) + ETA;
-                           off = (2 * m * d + d * d + (FOLDED + 2) * UNIT * (m + d) * (m + d) + 8 * ETA) * (1 + 0x1p-20);
-                       },
-                   },
-                   nodes[i].what);
+        std::visit(
+            Match{
+                [&](const Affine& affine) {
+                    const double summands = double(affine.terms + affine.roundings) + 1 + FOLDED;
+                    const double gamma = summands * UNIT / (1 - summands * UNIT), slack = 1 + (summands + 8) * 0x1p-21;
+                    const double a = (affine.norm * m + affine.largest_size) * slack, p = affine.norm * d * slack;
+                    off =
+                        (p + gamma * (2 * a + p) + (32 * summands + 4 * affine.norm + 4 * double(affine.columns.size()) * (m + d)) * ETA) *
+                        (1 + 0x1p-20);
+                    size = a * (1 + gamma) + 32 * summands * ETA;
+                },
+                [&](const Unit& unit) {
+                    size = off = 0;
+                    for (size_t j = 0; j < (unit.uniform ? 1 : unit.columns.size()); ++j) {
+                        const units::Range range = units::slopes(unit.kind, -m - d, m + d, unit.a[j], unit.b[j]);
+                        const double steepest = std::max(std::fabs(range.least), std::fabs(range.most));
+                        const double moved = unit.kind == UnitKind::equal ? d : d + ETA;
+                        const double change = moved == 0 ? 0 : steepest * moved;
+                        const double zero = std::fabs(units::value(unit.kind, 0.0, unit.a[j], unit.b[j]));
+                        const double result = units::is_bounded(unit.kind) ? 1 + 0x1p-18 : (zero + steepest * m) * (1 + 0x1p-18) + ETA;
+                        size = std::max(size, result);
+                        const double own = units::enclosure(unit.kind, m + d, result + change, unit.a[j], unit.b[j]);
+                        off = std::max(off, (change + REFERENCE * own) * (1 + 0x1p-20));
+                    }
+                },
+                [&](const Product&) {
+                    size = m * m * (1 + 0x1p-20) + ETA;
+                    off = (2 * m * d + d * d + (FOLDED + 2) * UNIT * (m + d) * (m + d) + 8 * ETA) * (1 + 0x1p-20);
+                },
+            },
+            nodes[i].what);
         if (!(size + off < HUGE_VALUE)) return infinity;
     }
     double bound = 0, size = 0;

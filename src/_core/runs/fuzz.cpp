@@ -1,14 +1,12 @@
 // Biased runs in lanes, as in runs/simulate.cpp, with the whole run kept until it is known not to fail. See fuzz.h.
 #include "runs/fuzz.h"
 
-#include "runs/walk.h"
-
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <mutex>
+#include <iterator>
 
-#include "store/threads.h"
+#include "runs/portions.h"
+#include "runs/walk.h"
 
 namespace polvet {
 
@@ -23,7 +21,7 @@ struct Node {
     double distance = 0;
 };
 
-struct Found {
+struct UnsafeRun {
     uint64_t row;
     std::vector<uint64_t> states;
     std::vector<int32_t> labels;
@@ -47,7 +45,7 @@ public:
         return true;
     }
 
-    std::vector<Found> found;
+    std::vector<UnsafeRun> unsafe;
     std::vector<uint32_t> met;  // visits of this worker, to be added when the call ends
 
 private:
@@ -108,7 +106,7 @@ private:
         out.length[lane.row] = uint32_t(lane.step);
         out.choices[lane.row] = lane.choices;
         out.nearest[lane.row] = end == END_FAIL ? 0.0 : lane.nearest;
-        if (end == END_FAIL) found.push_back({lane.row, lane.states, lane.labels});
+        if (end == END_FAIL) unsafe.push_back({lane.row, lane.states, lane.labels});
         spare_.push_back(std::move(lane));
         if (k + 1 < lanes_.size()) lanes_[k] = std::move(lanes_.back());
         lanes_.pop_back();
@@ -241,9 +239,9 @@ private:
     uint64_t looks_ = 0;
 };
 
-void gather(std::vector<Found>& found, size_t words, Fuzzed& out) {
-    std::sort(found.begin(), found.end(), [](const Found& x, const Found& y) { return x.row < y.row; });
-    for (Found& one : found) {
+void gather(std::vector<UnsafeRun>& unsafe, size_t words, Fuzzed& out) {
+    std::sort(unsafe.begin(), unsafe.end(), [](const UnsafeRun& x, const UnsafeRun& y) { return x.row < y.row; });
+    for (UnsafeRun& one : unsafe) {
         out.unsafe.push_back(one.row);
         out.states.insert(out.states.end(), one.states.begin(), one.states.end());
         out.labels.insert(out.labels.end(), one.labels.begin(), one.labels.end());
@@ -260,51 +258,22 @@ Fuzzed fuzz(const BoundPolicy& policy, const FuzzRows& rows, const FuzzOptions& 
     out.length.assign(rows.count, 0);
     out.choices.assign(rows.count, 0);
     out.nearest.assign(rows.count, FAR_AWAY);
-    const unsigned threads =
-        policy.threads ? unsigned(std::clamp<uint64_t>(std::min<uint64_t>(options.threads, rows.count / 256 + 1), 1, 64)) : 1;
-    const size_t portion = std::clamp<size_t>(rows.count / (threads * 8), 1, 4096);
-    std::atomic<size_t> next{0}, done{0};
-    Crew crew;
-    std::atomic<Status>& stop = crew.stop;
-    std::mutex mutex;
-    const auto poll = [&] { return limits.poll(0, done, rows.count); };
-    std::vector<Found> found;
+    std::vector<UnsafeRun> unsafe;
     std::vector<uint32_t> met;
-    const auto work = [&](bool alone) {
-        Worker worker(policy, rows, options, visits);
-        worker.alive = [&] {
-            if (alone && stop == Status::DONE) stop = poll();
-            return stop == Status::DONE;
-        };
-        for (size_t begin; (begin = next.fetch_add(portion)) < rows.count && stop == Status::DONE;) {
-            const size_t end = std::min(begin + portion, rows.count);
-            if (!worker.runs(begin, end, out)) {
-                std::lock_guard lock(mutex);
-                Simulated& problem = out.problems;
-                if (stop != Status::FAULT) {
-                    problem.fault = worker.fault;
-                    problem.faulty = worker.faulty;
-                    problem.policy_broken = worker.broken;
-                }
-                stop = Status::FAULT;
-                break;
-            }
-            done += end - begin;
-            if (!worker.alive()) break;
-        }
-        std::lock_guard lock(mutex);
-        out.steps += worker.steps;
-        std::move(worker.found.begin(), worker.found.end(), std::back_inserter(found));
-        if (met.empty()) met = std::move(worker.met);
-        else
-            for (size_t k = 0; k < met.size(); ++k) met[k] += worker.met[k];
-    };
-    if (threads == 1) work(true);
-    else crew.run(threads, [&](size_t) { work(false); }, poll);
-    out.problems.status = stop;
+    run_portions(
+        {rows.count, 4096, options.threads, rows.count}, policy, limits, out.problems,
+        [&] { return Worker(policy, rows, options, visits); },
+        [&](Worker& worker, size_t begin, size_t end) { return worker.runs(begin, end, out); },
+        [&](Worker& worker) {
+            out.steps += worker.steps;
+            std::move(worker.unsafe.begin(), worker.unsafe.end(), std::back_inserter(unsafe));
+            if (met.empty()) met = std::move(worker.met);
+            else
+                for (size_t k = 0; k < met.size(); ++k) met[k] += worker.met[k];
+        });
     if (visits)
         for (size_t k = 0; k < met.size(); ++k) visits->count[k] += met[k];
-    gather(found, policy.program->words, out);
+    gather(unsafe, policy.program->words, out);
     return out;
 }
 

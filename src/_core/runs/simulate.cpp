@@ -1,13 +1,10 @@
 // Batch simulation: lanes of runs step together, so that the policy sees many rows at once; what it chose in a state, and
 // where that leads, is remembered for all later runs that come by. Where hardly any run comes by again, remembering costs
 // more than it saves: then lanes step without it, and only the branch that is taken is built. See simulate.h.
-#include "runs/walk.h"
-
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 
-#include "store/threads.h"
+#include "runs/portions.h"
+#include "runs/walk.h"
 
 namespace polvet {
 
@@ -235,42 +232,10 @@ Simulated simulate(const BoundPolicy& policy, const uint64_t* starts, size_t cou
     out.end.assign(total, RUNNING);
     out.length.assign(total, 0);
     out.last.assign(total * policy.program->words, 0);
-    const unsigned threads =
-        policy.threads ? unsigned(std::clamp<uint64_t>(std::min<uint64_t>(options.threads, total / 256 + 1), 1, 64)) : 1;
-    const uint64_t portion = std::clamp<uint64_t>(total / (threads * 8), 1, PORTION);
-    std::atomic<uint64_t> next{0}, done{0};
-    Crew crew;
-    std::atomic<Status>& stop = crew.stop;
-    std::mutex mutex;
-    const auto poll = [&] { return limits.poll(0, done, 0); };
-    const auto work = [&](bool alone) {
-        Worker worker(policy, options);
-        worker.alive = [&] {
-            if (alone && stop == Status::DONE) stop = poll();
-            return stop == Status::DONE;
-        };
-        for (uint64_t begin; (begin = next.fetch_add(portion)) < total && stop == Status::DONE;) {
-            const uint64_t end = std::min(begin + portion, total);
-            if (!worker.runs(starts, begin, end, out)) {
-                std::lock_guard lock(mutex);
-                // The first broken run by number would need all runs before it; any one explains the fault.
-                if (stop != Status::FAULT) {
-                    out.fault = worker.fault;
-                    out.faulty = worker.faulty;
-                    out.policy_broken = worker.broken;
-                }
-                stop = Status::FAULT;
-                break;
-            }
-            done += end - begin;
-            if (!worker.alive()) break;
-        }
-        std::lock_guard lock(mutex);
-        out.steps += worker.steps;
-    };
-    if (threads == 1) work(true);
-    else crew.run(threads, [&](size_t) { work(false); }, poll);
-    out.status = stop;
+    run_portions(
+        {total, PORTION, options.threads, 0}, policy, limits, out, [&] { return Worker(policy, options); },
+        [&](Worker& worker, uint64_t begin, uint64_t end) { return worker.runs(starts, begin, end, out); },
+        [&](Worker& worker) { out.steps += worker.steps; });
     return out;
 }
 

@@ -4,7 +4,6 @@
 // ones (the environment moves when it likes); one of its branches is drawn by its probability.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "policies/bound_policy.h"
@@ -35,7 +34,7 @@ inline Draw draw(uint64_t seed, uint64_t run, uint64_t step) {
     }
     return {uint64_t(c1) << 32 | c0, uint64_t(c3) << 32 | c2};
 }
-inline uint64_t below(uint64_t bits, uint64_t n) { return uint64_t((static_cast<Uint128>(bits) * n) >> 64); }
+inline uint64_t below(uint64_t bits, uint64_t n) { return uint64_t((Uint128(bits) * n) >> 64); }
 inline double unit(uint64_t bits) { return double(bits >> 11) * 0x1p-53; }
 
 // The branch that a step takes among the moves [begin, end) of the chosen label and the silent ones.

@@ -18,8 +18,6 @@ struct Limits {
     Listener listener;
     std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now(), shown = begun;
 
-    double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); }
-
     // Called without the GIL every few thousand states.
     Status poll(uint64_t bytes_used, uint64_t done, uint64_t known) {
         if (known > states) return Status::STATES;

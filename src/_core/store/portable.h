@@ -37,6 +37,11 @@ namespace polvet {
 __extension__ typedef __int128 Int128;
 __extension__ typedef unsigned __int128 Uint128;
 
+inline Int128 floor_div(Int128 a, Int128 b) {
+    const Int128 q = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+
 // Whether the exact result does not fit; the wrapped one is stored.
 template <class T> inline bool add_overflows(T a, T b, T* result) { return __builtin_add_overflow(a, b, result); }
 template <class T> inline bool subtract_overflows(T a, T b, T* result) { return __builtin_sub_overflow(a, b, result); }

@@ -3,6 +3,7 @@
 // Only the caller's thread may ask (Ctrl-C reaches Python through it); it tells the others by `stop`, which they look at. Whatever
 // goes wrong, no thread outlives `run`: an exception of one, or a thread that cannot be started, stops all and is thrown again.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -67,6 +68,28 @@ struct Crew {
         if (failure) std::rethrow_exception(failure);
     }
 };
+
+// Do work(thread, task) for the tasks 0, 1, ...: threads, this one among them, take the next one until none is left. Short work, which
+// nobody interrupts; an exception is thrown again once all have ended.
+template <class Work> void share_tasks(unsigned count, size_t tasks, const Work& work) {
+    std::atomic<size_t> next{0};
+    std::exception_ptr failure;
+    std::mutex mutex;
+    const auto loop = [&](unsigned thread) {
+        try {
+            for (size_t task; (task = next.fetch_add(1)) < tasks;) work(thread, task);
+        } catch (...) {
+            std::lock_guard lock(mutex);
+            if (!failure) failure = std::current_exception();
+        }
+    };
+    {
+        Threads others;
+        for (unsigned k = 1; k < std::min<size_t>(count, tasks); ++k) others.emplace_back(loop, k);
+        loop(0);
+    }
+    if (failure) std::rethrow_exception(failure);
+}
 
 // Where the threads of a crew wait for each other.
 class Gate {

@@ -62,9 +62,9 @@ std::vector<int64_t> strong_components(uint32_t size, const int64_t* sources, co
     return owner;
 }
 
-Tree breadth_first(uint32_t size, const int64_t* sources, const int64_t* targets, size_t edges) {
+SearchTree breadth_first(uint32_t size, const int64_t* sources, const int64_t* targets, size_t edges) {
     const Leaving leaving(size, sources, edges);
-    Tree tree{{}, std::vector<int64_t>(size, -1)};
+    SearchTree tree{{}, std::vector<int64_t>(size, -1)};
     if (size == 0) return tree;
     std::vector<uint8_t> met(size, 0);
     tree.order.push_back(0);

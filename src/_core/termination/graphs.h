@@ -1,7 +1,7 @@
 // Strongly connected components and breadth-first trees of a multigraph, without recursion.
 #pragma once
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <vector>
 
 namespace polvet {
@@ -11,9 +11,9 @@ namespace polvet {
 std::vector<int64_t> strong_components(uint32_t size, const int64_t* sources, const int64_t* targets, size_t edges);
 
 // A breadth-first search from node 0: the nodes in the order they are met, and the edge each was entered by (-1: none).
-struct Tree {
+struct SearchTree {
     std::vector<int64_t> order, entered;
 };
-Tree breadth_first(uint32_t size, const int64_t* sources, const int64_t* targets, size_t edges);
+SearchTree breadth_first(uint32_t size, const int64_t* sources, const int64_t* targets, size_t edges);
 
 }  // namespace polvet

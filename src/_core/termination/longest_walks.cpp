@@ -26,7 +26,7 @@ LongestWalks::LongestWalks(uint32_t size, const int64_t* sources, const int64_t*
     }
 }
 
-template <class T> LongestWalks::Found LongestWalks::begin(const T* weights, T tolerance, uint64_t sweeps, std::vector<T>& longest) {
+template <class T> LongestWalks::Outcome LongestWalks::begin(const T* weights, T tolerance, uint64_t sweeps, std::vector<T>& longest) {
     parent_.assign(size_, -1);
     active_.assign(size_, 1);
     done_.assign(size_, 0);
@@ -36,7 +36,7 @@ template <class T> LongestWalks::Found LongestWalks::begin(const T* weights, T t
     return go_on(weights, tolerance, sweeps, longest);
 }
 
-template <class T> LongestWalks::Found LongestWalks::go_on(const T* weights, T tolerance, uint64_t sweeps, std::vector<T>& longest) {
+template <class T> LongestWalks::Outcome LongestWalks::go_on(const T* weights, T tolerance, uint64_t sweeps, std::vector<T>& longest) {
     for (uint64_t sweep = 0; sweep < sweeps; ++sweep) {
         bool improved = false;
         for (uint32_t k = 0; k < size_; ++k) {
@@ -58,10 +58,10 @@ template <class T> LongestWalks::Found LongestWalks::go_on(const T* weights, T t
         }
         forward_ = !forward_;
         if (improved) collect_cycles();
-        if (!cycles.empty() && (!improved || patience_-- == 0)) return Found::CYCLES;
-        if (!improved) return Found::POTENTIAL;
+        if (!cycles.empty() && (!improved || patience_-- == 0)) return Outcome::CYCLES;
+        if (!improved) return Outcome::POTENTIAL;
     }
-    return Found::MORE;
+    return Outcome::MORE;
 }
 
 // The graph in which every node points back over the edge that improved it last.
@@ -88,9 +88,9 @@ void LongestWalks::collect_cycles() {
     }
 }
 
-template LongestWalks::Found LongestWalks::begin<double>(const double*, double, uint64_t, std::vector<double>&);
-template LongestWalks::Found LongestWalks::begin<int64_t>(const int64_t*, int64_t, uint64_t, std::vector<int64_t>&);
-template LongestWalks::Found LongestWalks::go_on<double>(const double*, double, uint64_t, std::vector<double>&);
-template LongestWalks::Found LongestWalks::go_on<int64_t>(const int64_t*, int64_t, uint64_t, std::vector<int64_t>&);
+template LongestWalks::Outcome LongestWalks::begin<double>(const double*, double, uint64_t, std::vector<double>&);
+template LongestWalks::Outcome LongestWalks::begin<int64_t>(const int64_t*, int64_t, uint64_t, std::vector<int64_t>&);
+template LongestWalks::Outcome LongestWalks::go_on<double>(const double*, double, uint64_t, std::vector<double>&);
+template LongestWalks::Outcome LongestWalks::go_on<int64_t>(const int64_t*, int64_t, uint64_t, std::vector<int64_t>&);
 
 }  // namespace polvet

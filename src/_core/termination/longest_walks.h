@@ -7,8 +7,8 @@
 // Cost     sweeps x edges; `sweeps` bounds those of one call, and the next call goes on
 // Limits   whole numbers must be small enough that no walk's weight overflows: the caller's care
 #pragma once
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <vector>
 
 namespace polvet {
@@ -17,11 +17,11 @@ class LongestWalks {
 public:
     LongestWalks(uint32_t size, const int64_t* sources, const int64_t* targets, size_t edges);
 
-    enum class Found { POTENTIAL, CYCLES, MORE };
+    enum class Outcome { POTENTIAL, CYCLES, MORE };
 
     // From the values in `longest`; an improvement counts only above the tolerance.
-    template <class T> Found begin(const T* weights, T tolerance, uint64_t sweeps, std::vector<T>& longest);
-    template <class T> Found go_on(const T* weights, T tolerance, uint64_t sweeps, std::vector<T>& longest);
+    template <class T> Outcome begin(const T* weights, T tolerance, uint64_t sweeps, std::vector<T>& longest);
+    template <class T> Outcome go_on(const T* weights, T tolerance, uint64_t sweeps, std::vector<T>& longest);
 
     std::vector<std::vector<int64_t>> cycles;  // after CYCLES: edges in the order of the walk
 

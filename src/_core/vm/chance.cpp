@@ -303,7 +303,7 @@ bool estimated_chances(const Chances& chances, const ComputedEdge& edge, const i
             const Near share = estimate.value(edge.chances[k]);
             const bool sure = share.error == 0 ? share.value >= 0 : share.value * PART > share.error && share.value > 0x1p-900L;
             if (!sure) return false;
-            result[k] = static_cast<double>(share.value);
+            result[k] = double(share.value);
             total += share.value;
             off += share.error;
         }

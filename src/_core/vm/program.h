@@ -6,9 +6,7 @@
 #pragma once
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "vm/chance.h"
@@ -227,6 +225,10 @@ private:
         int32_t joint, edge;
     };
 
+    bool fail(Fault kind) {
+        fault = kind;
+        return false;
+    }
     void load(const std::vector<Load>& reads, const uint64_t* state);
     bool run(int32_t pc);
     bool update(const Branch& branch);  // write the branch's updates to the target, on the fast path

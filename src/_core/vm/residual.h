@@ -12,6 +12,7 @@
 // decided by their range.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "store/portable.h"
@@ -66,6 +67,9 @@ struct Range {
 
 constexpr int64_t FAR = int64_t(1) << 62;  // beyond this a range is open
 constexpr int32_t NO_LEVEL = INT32_MAX;
+constexpr Range TRUTH{0, 1}, ALL_INTEGERS{-FAR, FAR};
+inline const Range ALL_REALS{as_bits(-std::numeric_limits<double>::infinity()), as_bits(std::numeric_limits<double>::infinity())};
+inline int64_t clamp(Int128 x) { return x < -FAR ? -FAR : x > FAR ? FAR : int64_t(x); }
 
 struct TermData {
     Term op;

@@ -92,9 +92,9 @@ def array_of(table: Table) -> npt.NDArray[np.float64]:
     sizes = tuple(int(top) + 1 for top in keys.max(axis=0)) if len(keys) else ()
     if table.default is not None or not len(keys) or (keys < 0).any() or np.prod(sizes) != len(keys):
         raise InputError("the table does not list every state of an array.", hint="Save it as .json (table/1).")
-    made = np.zeros((*sizes, len(table.outputs)))
-    made[tuple(keys.T.astype(np.int64))] = np.array(list(table.rows.values()))
-    return made
+    scores = np.zeros((*sizes, len(table.outputs)))
+    scores[tuple(keys.T.astype(np.int64))] = np.array(list(table.rows.values()))
+    return scores
 
 
 def save_array(table: Table, path: str) -> None:

@@ -27,7 +27,7 @@ from polvet.policy.callables import CallablePolicy
 from polvet.policy.format import Content, Names
 from polvet.policy.functions import named_function
 from polvet.policy.identity import content_sha256, policy_sha256
-from polvet.policy.inputs import Input, InputFunction, Reader, defined_names, find_inputs, truth_values
+from polvet.policy.inputs import Input, InputFunction, Reader, defined_names, find_inputs, first_names, truth_values
 from polvet.policy.load import load_policy, read_policy
 from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
 
@@ -212,9 +212,8 @@ def label_edges(network: Network) -> Network:
 def _by_position(policy: Policy, names: Sequence[str], what: str, thing: str, where: Where | None) -> Policy:
     columns = policy.inputs if what == "input" else policy.outputs
     if len(columns) != len(names):
-        shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise InputError(
-            f"the policy has {len(columns)} nameless {what}s, the model has {len(names)} {thing}s: {shown or 'none'}.",
+            f"the policy has {len(columns)} nameless {what}s, the model has {len(names)} {thing}s: {first_names(names)}.",
             where,
             f"Name the policy's {what}s in task.toml: [policy] {what}s = [...].",
         )
@@ -238,11 +237,6 @@ def _find_labels(network: Network, outputs: Sequence[str], where: Where | None) 
     declared = set(network.model.actions)
     for name in outputs:
         if name not in number and name not in declared:
-            hint = did_you_mean(name, number) or _listed("The model's labels are", number)
+            hint = did_you_mean(name, number) or f"The model's labels are: {first_names(number)}."
             raise InputError(f"the policy chooses '{name}', which is no label of the model.", where, hint)
     return tuple(number.get(name, UNKNOWN_LABEL) for name in outputs)
-
-
-def _listed(head: str, names: Collection[str]) -> str:
-    shown = list(names)
-    return f"{head}: {', '.join(shown[:12]) or 'none'}{', ...' if len(shown) > 12 else ''}."

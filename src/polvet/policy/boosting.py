@@ -81,5 +81,5 @@ def grow(
     where = Where("the trained ensemble")
     text = bytes(booster.save_raw("json")).decode()
     document = parse_json(text, where, parse_constant=float, parse_float=nearest_float32)
-    told = losses["lessons"]["mlogloss"] if objective is None else []
-    return Grown(ensemble_from_xgboost(document, where, inputs, outputs), tuple(told))
+    course = losses["lessons"]["mlogloss"] if objective is None else []
+    return Grown(ensemble_from_xgboost(document, where, inputs, outputs), tuple(course))

@@ -25,7 +25,7 @@ from polvet.policy.protocol import Policy
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 
-ASKED = 2**32 - 1
+FROM_FUNCTION = 2**32 - 1
 """The kernel's number of a column that a Python function answers."""
 FAIL, GOAL = 0, 1
 """The places of the two conditions in a program made by `compile_policy`."""
@@ -77,7 +77,7 @@ def bind_policy(fitted: Fitted, compiled: Compiled) -> Bound:
         len(fitted.task.network.labels),
         fitted.filtered,
         features,
-        _asked(fitted, compiled),
+        _function_inputs(fitted, compiled),
     )
     return Bound(fitted, compiled, core)
 
@@ -90,7 +90,7 @@ def lower_inputs(network: Network, inputs: Sequence[Input]) -> tuple[list[int], 
         if isinstance(one, int):
             columns.append(one)
         elif isinstance(one, InputFunction):
-            columns.append(ASKED)
+            columns.append(FROM_FUNCTION)
         else:
             columns.append(len(network.variables) + len(rewards))
             rewards.append(Reward(as_number(network, one), None))
@@ -100,7 +100,7 @@ def lower_inputs(network: Network, inputs: Sequence[Input]) -> tuple[list[int], 
     return columns, _core.Program.make(lower(still, rewards=rewards))
 
 
-def _asked(fitted: Fitted, compiled: Compiled) -> Any:
+def _function_inputs(fitted: Fitted, compiled: Compiled) -> Any:
     """Return the function of packed states that answers for the inputs that are Python functions; None where none is."""
     functions = [one for one in fitted.inputs if isinstance(one, InputFunction)]
     if not functions:

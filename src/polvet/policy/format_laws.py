@@ -51,7 +51,7 @@ DAMAGES = 60
 
 
 def check_policy_format(
-    tried: PolicyFormat,
+    candidate: PolicyFormat,
     path: str | Path,
     task: Task | None = None,
     *,
@@ -65,45 +65,45 @@ def check_policy_format(
     the library it came from.
     """
     content = Content.of(path)
-    broken = [*_telling_laws(tried, content), *_damage_laws(tried, content, np.random.default_rng(seed))]
+    broken = [*_telling_laws(candidate, content), *_damage_laws(candidate, content, np.random.default_rng(seed))]
     try:
-        policy = tried.read(content, Names())
+        policy = candidate.read(content, Names())
     except InputError as error:
         return (*broken, BrokenLaw(f"it does not read its own file: {error}"))
     broken += check_policy(policy, task, rows=rows, library=library, seed=seed)
-    drawn = np.random.default_rng(seed).integers(0, 8, size=(40, len(policy.inputs)))
-    examples = checked_rows(policy, drawn if rows is None else rows)
-    broken += _reading_laws(tried, content, policy, examples)
-    broken += _writing_laws(tried, Path(path), policy, examples)
+    sample = np.random.default_rng(seed).integers(0, 8, size=(40, len(policy.inputs)))
+    examples = checked_rows(policy, sample if rows is None else rows)
+    broken += _reading_laws(candidate, content, policy, examples)
+    broken += _writing_laws(candidate, Path(path), policy, examples)
     return tuple(broken)
 
 
-def _telling_laws(tried: PolicyFormat, content: Content) -> Iterator[BrokenLaw]:
-    if not all((tried.name, tried.help, tried.told_by, tried.columns)) or "\n" in tried.help:
+def _telling_laws(candidate: PolicyFormat, content: Content) -> Iterator[BrokenLaw]:
+    if not all((candidate.name, candidate.help, candidate.told_by, candidate.columns)) or "\n" in candidate.help:
         yield BrokenLaw("it does not say in a line each what it is, what tells it, and whose names it has")
-    if _outcome(tried, content) is not True or _outcome(tried, Content("any name", content.data)) is not True:
+    if _outcome(candidate, content) is not True or _outcome(candidate, Content("any name", content.data)) is not True:
         yield BrokenLaw("it does not know its own file by the content")
     for own in FORMATS.values():
-        if own is not tried and own.detects(content):
+        if own is not candidate and own.detects(content):
             yield BrokenLaw(f"its file is one of polvet's format '{own.name}', which is asked first")
     for data in FOREIGN:
-        answer = _outcome(tried, Content("foreign", data))
+        answer = _outcome(candidate, Content("foreign", data))
         if answer is not False:
-            said = "takes it for its own" if answer is True else f"answers {answer}"
-            yield BrokenLaw(f"asked about the foreign content {data[:24]!r} it {said}")
+            claim = "takes it for its own" if answer is True else f"answers {answer}"
+            yield BrokenLaw(f"asked about the foreign content {data[:24]!r} it {claim}")
 
 
-def _outcome(tried: PolicyFormat, content: Content) -> Any:
+def _outcome(candidate: PolicyFormat, content: Content) -> Any:
     """Return what it says of the content; an InputError (damaged JSON, a damaged archive) means no."""
     try:
-        return tried.detects(content)
+        return candidate.detects(content)
     except InputError:
         return False
     except Exception as error:  # whatever another's code raises is what is looked for
         return f"{type(error).__name__}: {error}"
 
 
-def _damage_laws(tried: PolicyFormat, content: Content, rng: np.random.Generator) -> Iterator[BrokenLaw]:
+def _damage_laws(candidate: PolicyFormat, content: Content, rng: np.random.Generator) -> Iterator[BrokenLaw]:
     data = content.data
     for _ in range(DAMAGES if data else 0):
         damaged, place = bytearray(data), int(rng.integers(len(data)))
@@ -111,11 +111,11 @@ def _damage_laws(tried: PolicyFormat, content: Content, rng: np.random.Generator
             damaged[place] = int(rng.integers(256))
         else:
             del damaged[place:]
-        told = Content(content.path, bytes(damaged))
-        answer = _outcome(tried, told)
+        copy = Content(content.path, bytes(damaged))
+        answer = _outcome(candidate, copy)
         try:
             if answer is True:
-                tried.read(told, Names())
+                candidate.read(copy, Names())
         except InputError:
             continue
         except Exception as error:  # whatever another's code raises is what is looked for
@@ -125,18 +125,18 @@ def _damage_laws(tried: PolicyFormat, content: Content, rng: np.random.Generator
             return
 
 
-def _reading_laws(tried: PolicyFormat, content: Content, policy: Policy, rows: Rows) -> Iterator[BrokenLaw]:
+def _reading_laws(candidate: PolicyFormat, content: Content, policy: Policy, rows: Rows) -> Iterator[BrokenLaw]:
     scores = policy.scores(rows)
-    if not np.array_equal(tried.read(Content(content.path, content.data), Names()).scores(rows), scores):
+    if not np.array_equal(candidate.read(Content(content.path, content.data), Names()).scores(rows), scores):
         yield BrokenLaw("the same file gives other scores the second time")
     inputs, outputs = (tuple(f"{name}'" for name in names) for names in (policy.inputs, policy.outputs))
     try:
-        named = tried.read(content, Names(inputs, outputs))
+        renaming = candidate.read(content, Names(inputs, outputs))
     except InputError:
-        named = None  # a format may name its columns itself, and says so
-    if named is not None and (named.inputs, named.outputs) != (inputs, outputs):
+        renaming = None  # a format may name its columns itself, and says so
+    if renaming is not None and (renaming.inputs, renaming.outputs) != (inputs, outputs):
         yield BrokenLaw("it ignores the names that the caller gives")
-    for name in tried.beside(content):
+    for name in candidate.beside(content):
         try:
             is_there = beside(content.path, name, content.where).is_file()
         except InputError as error:
@@ -146,24 +146,24 @@ def _reading_laws(tried: PolicyFormat, content: Content, policy: Policy, rows: R
                 yield BrokenLaw(f"it names the file '{name}', which is not there")
 
 
-def _writing_laws(tried: PolicyFormat, path: Path, policy: Policy, rows: Rows) -> Iterator[BrokenLaw]:
+def _writing_laws(candidate: PolicyFormat, path: Path, policy: Policy, rows: Rows) -> Iterator[BrokenLaw]:
     for ending, foreign in _policies_of_others():
-        if tried.writes(foreign, f"policy{ending}"):
+        if candidate.writes(foreign, f"policy{ending}"):
             yield BrokenLaw(f"it would write a {type(foreign).__name__} of nobody's to policy{ending}")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / f"policy{path.suffix}"
-        if not tried.writes(policy, str(target)):
+        if not candidate.writes(policy, str(target)):
             return
         try:
-            tried.write(policy, str(target))
+            candidate.write(policy, str(target))
         except InputError as error:
             yield BrokenLaw(f"it does not write what it says it writes: {error}")
             return
-        written = Content.of(target)
-        if _outcome(tried, written) is not True:
+        copy = Content.of(target)
+        if _outcome(candidate, copy) is not True:
             yield BrokenLaw("it does not know what it has written")
             return
-        again = tried.read(written, Names())
+        again = candidate.read(copy, Names())
         if (again.inputs, again.outputs) != (policy.inputs, policy.outputs):
             yield BrokenLaw("what it writes has other names when it is read again")
         elif not np.array_equal(again.scores(rows), policy.scores(rows)):

@@ -9,7 +9,7 @@ function     `features.py:free_seats`, named in a task file and nowhere else; as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -159,7 +159,7 @@ def _expression(network: Network, text: str, variables: Mapping[str, int], where
     except InputError:
         parsed = Name(text)
     if isinstance(parsed, Name) or named_function(text) is not None:
-        hint = did_you_mean(text, variables) or _listed("The model's variables are", list(variables))
+        hint = did_you_mean(text, variables) or f"The model's variables are: {first_names(variables)}."
         raise InputError(f"the policy reads '{text}', which is no variable of the model.", where, hint)
     return resolved(network, parsed, where or Where(text))[0]
 
@@ -201,5 +201,6 @@ def variables_read(network: Network, inputs: Sequence[Input]) -> set[str]:
     return variables
 
 
-def _listed(head: str, shown: Sequence[str]) -> str:
-    return f"{head}: {', '.join(shown[:12]) or 'none'}{', ...' if len(shown) > 12 else ''}."
+def first_names(names: Collection[str]) -> str:
+    """Return the first twelve names, as errors list them."""
+    return (", ".join(list(names)[:12]) or "none") + (", ..." if len(names) > 12 else "")

@@ -55,8 +55,8 @@ def check_policy(
         policy = fitted.policy
         rows = _rows_around_starts(fitted, seed) if rows is None else rows
     rng = np.random.default_rng(seed)
-    given = rng.integers(-3, 12, size=(37, len(policy.inputs))) if rows is None else rows
-    examples = checked_rows(policy, given)
+    sample = rng.integers(-3, 12, size=(37, len(policy.inputs))) if rows is None else rows
+    examples = checked_rows(policy, sample)
     scores = np.asarray(policy.scores(examples))
     if scores.shape != (len(examples), len(policy.outputs)):
         return (BrokenLaw(f"scores has the shape {scores.shape}, not ({len(examples)}, {len(policy.outputs)})"),)

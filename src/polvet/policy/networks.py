@@ -106,13 +106,13 @@ def network_of(
     >>> network_of([([[1.0, -1.0]], [0.5])]).scores(np.array([[2, 1]], dtype=np.float32))
     array([[1.5]], dtype=float32)
     """
-    made = tuple(Layer(_frozen(weights), _frozen(bias)) for weights, bias in layers)
-    check_layers(made, where)
-    width, depth = made[0].weights.shape[1], made[-1].weights.shape[0]
+    parts = tuple(Layer(_frozen(weights), _frozen(bias)) for weights, bias in layers)
+    check_layers(parts, where)
+    width, depth = parts[0].weights.shape[1], parts[-1].weights.shape[0]
     return Network(
         names_or_positions(inputs, None, width, "input", where),
         names_or_positions(outputs, None, depth, "output", where),
-        made,
+        parts,
         softmax,
     )
 
@@ -165,6 +165,6 @@ def reference_scores(network: Network, rows: Rows) -> Scores:
 
 def _frozen(array: npt.ArrayLike) -> npt.NDArray[np.float32]:
     with np.errstate(over="ignore"):  # too large for float32 becomes infinite and is refused by check_layers
-        made = np.array(array, dtype=np.float32, order="C")
-    made.setflags(write=False)
-    return made
+        numbers = np.array(array, dtype=np.float32, order="C")
+    numbers.setflags(write=False)
+    return numbers

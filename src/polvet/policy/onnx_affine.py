@@ -41,8 +41,8 @@ def _matmul(tape: Tape, call: Call) -> Value:
         raise call.refuse("must have the data on the left and a matrix on the right.")
     vectors = x.columns.reshape(-1, x.columns.shape[-1])
     zero = np.zeros(weights.shape[1], dtype=np.float32)
-    made = [_dense(tape, call, vector, weights.T, zero, 0) for vector in vectors]
-    return Value(np.stack(made).reshape(*x.columns.shape[:-1], weights.shape[1]))
+    rows = [_dense(tape, call, vector, weights.T, zero, 0) for vector in vectors]
+    return Value(np.stack(rows).reshape(*x.columns.shape[:-1], weights.shape[1]))
 
 
 def _pair(call: Call) -> tuple[Value | Array, Value | Array, tuple[int, ...]]:
@@ -69,24 +69,24 @@ def _add(tape: Tape, call: Call) -> Value:
     left, right, shape = _pair(call)
     sign = -1.0 if call.operator == "Sub" else 1.0
     if isinstance(left, Value) and isinstance(right, Value):
-        made = tape.total([spread(call, left, shape), spread(call, right, shape)], [1.0, sign])
+        columns = tape.total([spread(call, left, shape), spread(call, right, shape)], [1.0, sign])
     elif isinstance(left, Value):
-        made = tape.scaled(spread(call, left, shape), 1.0, sign * flat_numbers(right, shape))
+        columns = tape.scaled(spread(call, left, shape), 1.0, sign * flat_numbers(right, shape))
     else:
         assert isinstance(right, Value)
-        made = tape.scaled(spread(call, right, shape), sign, flat_numbers(left, shape))
-    return Value(made.reshape(shape))
+        columns = tape.scaled(spread(call, right, shape), sign, flat_numbers(left, shape))
+    return Value(columns.reshape(shape))
 
 
 def _mul(tape: Tape, call: Call) -> Value:
     left, right, shape = _pair(call)
     if isinstance(left, Value) and isinstance(right, Value):
-        made = tape.product(spread(call, left, shape), spread(call, right, shape))
+        columns = tape.product(spread(call, left, shape), spread(call, right, shape))
     else:
         value, constant = (left, right) if isinstance(left, Value) else (right, left)
         assert isinstance(value, Value)
-        made = tape.scaled(spread(call, value, shape), flat_numbers(constant, shape))
-    return Value(made.reshape(shape))
+        columns = tape.scaled(spread(call, value, shape), flat_numbers(constant, shape))
+    return Value(columns.reshape(shape))
 
 
 def _div(tape: Tape, call: Call) -> Value:
@@ -150,10 +150,10 @@ def _reduce(tape: Tape, call: Call) -> Value:
         squares = tape.unit("square", around).reshape(flat.shape)
         flat = np.concatenate([np.repeat(squares, 2, axis=1), flat], axis=1)
         weights = np.concatenate([np.tile([share, -share], (len(flat), count)), weights], axis=1)
-    made = tape.affine(flat[0] if len(flat) == 1 else flat, weights, None, None, roundings)
+    sums = tape.affine(flat[0] if len(flat) == 1 else flat, weights, None, None, roundings)
     keep = call.attributes.get("keepdims", 1)
     shape = [1 if axis in at else size for axis, size in enumerate(x.columns.shape) if keep or axis not in at]
-    return Value(made.reshape(shape))
+    return Value(sums.reshape(shape))
 
 
 AFFINE: dict[str, Handler] = {

@@ -160,12 +160,12 @@ def checked_choices(policy: Policy, choices: Choices, rows: Rows) -> Choices:
 def best_indices(policy: Policy, scores: Scores, rows: Rows, applicable: npt.ArrayLike | None) -> Choices:
     """Return the filtered or raw choice from scores: the slow twin of the kernel's `best_index`, and what tables use."""
     mask = checked_mask(policy, rows, applicable)
-    allowed = np.ones(scores.shape, dtype=np.bool_) if mask is None else mask.view(np.bool_)
-    masked = np.where(allowed, scores, -np.inf)
+    candidates = np.ones(scores.shape, dtype=np.bool_) if mask is None else mask.view(np.bool_)
+    masked = np.where(candidates, scores, -np.inf)
     # The first applicable column wins among equals, also where every applicable score is minus infinity.
-    at_best = allowed & (masked == masked.max(axis=1, keepdims=True, initial=-np.inf))
+    at_best = candidates & (masked == masked.max(axis=1, keepdims=True, initial=-np.inf))
     best = np.where(at_best.any(axis=1), at_best.argmax(axis=1), NOTHING_APPLICABLE).astype(np.int32)
-    best[(np.isnan(scores) & allowed).any(axis=1)] = _core.SCORE_IS_NAN
+    best[(np.isnan(scores) & candidates).any(axis=1)] = _core.SCORE_IS_NAN
     return checked_choices(policy, best, rows)
 
 

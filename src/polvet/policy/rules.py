@@ -103,11 +103,11 @@ def rules_from_json(
             )
         refuse_unknown_keys(entry, RULE_KEYS, place)
         rules.append(Rule(entry["when"], entry["action"], parse(entry["when"], place.at("when"))))
-    read = tuple(dict.fromkeys(name for rule in rules for name in rule.condition.variables))
-    named = tuple(dict.fromkeys(rule.action for rule in rules))
-    columns = read if inputs is None else checked_names(inputs, len(inputs), "input", where)
-    labels = named if outputs is None else checked_names(outputs, len(outputs), "output", where)
-    for name in read:
+    variables = tuple(dict.fromkeys(name for rule in rules for name in rule.condition.variables))
+    actions = tuple(dict.fromkeys(rule.action for rule in rules))
+    columns = variables if inputs is None else checked_names(inputs, len(inputs), "input", where)
+    labels = actions if outputs is None else checked_names(outputs, len(outputs), "output", where)
+    for name in variables:
         if name not in columns:
             raise InputError(
                 f"the rules read '{name}', which is not among the inputs.", where.at("rules"), "Add it to 'inputs'."

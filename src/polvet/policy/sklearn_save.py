@@ -119,9 +119,9 @@ def _put(estimator: Any, tree: Tree) -> None:
         raise InputError("this version of scikit-learn has no missing values in trees.", hint=AGAIN)
     values = np.zeros((count, *state["values"].shape[1:]))
     values.reshape(count, -1)[:] = tree.values
-    made = kind(*arguments)
-    made.__setstate__({"max_depth": _depth(tree), "node_count": count, "nodes": fresh, "values": values})
-    estimator.tree_ = made
+    splitter = kind(*arguments)
+    splitter.__setstate__({"max_depth": _depth(tree), "node_count": count, "nodes": fresh, "values": values})
+    estimator.tree_ = splitter
 
 
 def _put_stages(estimator: Any, trees: Sequence[Tree]) -> None:

@@ -67,8 +67,8 @@ class Table:
 
     def with_names(self, inputs: Sequence[str], outputs: Sequence[str]) -> Table:
         """Return the same table under other names; a table that names its columns keeps them."""
-        for own, given in ((self.inputs, tuple(inputs)), (self.outputs, tuple(outputs))):
-            if own != given and not has_positional_names(own):
+        for own, wish in ((self.inputs, tuple(inputs)), (self.outputs, tuple(outputs))):
+            if own != wish and not has_positional_names(own):
                 raise InputError(
                     "a Table names its inputs and outputs itself; they cannot be renamed.",
                     hint="Leave inputs and outputs out of task.toml.",
@@ -199,10 +199,10 @@ def _plain(value: float) -> Value:
 
 def _read(content: Content, names: Names) -> Table:
     table = table_from_json(content.document, content.where)
-    for given, own, what in ((names.inputs, table.inputs, "inputs"), (names.outputs, table.outputs, "outputs")):
-        if given is not None and tuple(given) != own:
+    for wish, own, what in ((names.inputs, table.inputs, "inputs"), (names.outputs, table.outputs, "outputs")):
+        if wish is not None and tuple(wish) != own:
             raise InputError(
-                f"the table has the {what} {list(own)}, not {list(given)}.",
+                f"the table has the {what} {list(own)}, not {list(wish)}.",
                 content.where.at(what),
                 "Make the names in task.toml those of the table.",
             )

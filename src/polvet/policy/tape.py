@@ -144,9 +144,9 @@ class Tape:
         if (p == q).all():
             return self.unit("square", p)
         for x, y in ((p, q), (q, p)):
-            made = self._one_unit(x, y)
-            if made is not None:
-                return made
+            single = self._one_unit(x, y)
+            if single is not None:
+                return single
         return self._append(Product(p, q))
 
     def quotient(self, left: npt.ArrayLike, right: npt.ArrayLike) -> Columns:
@@ -168,16 +168,16 @@ class Tape:
         softmax: bool = False,
     ) -> Network | UnitGraph:
         """Return the policy whose scores are these columns: a `Network` where it is a chain with ReLU, else a `UnitGraph`."""
-        nodes, wanted = self._alive(_columns(scores).reshape(-1))
-        chain = None if self.narrowed else _chain(nodes, self.inputs, wanted)
+        nodes, columns = self._alive(_columns(scores).reshape(-1))
+        chain = None if self.narrowed else _chain(nodes, self.inputs, columns)
         if chain is not None:
             return network_of(chain, inputs, outputs, self.where, softmax=softmax)
-        check_nodes(nodes, self.inputs, wanted, self.where)
+        check_nodes(nodes, self.inputs, columns, self.where)
         return UnitGraph(
             names_or_positions(inputs, None, self.inputs, "input", self.where),
-            names_or_positions(outputs, None, len(wanted), "output", self.where),
+            names_or_positions(outputs, None, len(columns), "output", self.where),
             tuple(nodes),
-            wanted,
+            columns,
             softmax,
             narrowed=self.narrowed,
         )
@@ -227,18 +227,18 @@ class Tape:
             if not isinstance(node, Unit) or (parts and parts[0][0].name != node.name):
                 return None
             parts.append((node, at))
-        read, a, b = zip(*((unit.columns[at], unit.a[at], unit.b[at]) for unit, at in parts), strict=True)
-        return Unit(parts[0][0].name, _columns(read), _floats(a), _floats(b))
+        places, a, b = zip(*((unit.columns[at], unit.a[at], unit.b[at]) for unit, at in parts), strict=True)
+        return Unit(parts[0][0].name, _columns(places), _floats(a), _floats(b))
 
     def _scale_of(self, columns: Columns) -> tuple[Columns, Floats, Floats] | None:
         """Return what each column is a multiple of plus a constant: columns, factors, constants."""
-        read = []
+        parts = []
         for column in columns:
             node, at = self._node_of(int(column))
             if not isinstance(node, Affine) or node.weights.shape[1] != 1:
                 return None
-            read.append((node.reads[0 if node.is_shared else at], node.weights[at, 0], node.bias[at]))
-        return _columns([r[0] for r in read]), _floats([r[1] for r in read]), _floats([r[2] for r in read])
+            parts.append((node.reads[0 if node.is_shared else at], node.weights[at, 0], node.bias[at]))
+        return _columns([r[0] for r in parts]), _floats([r[1] for r in parts]), _floats([r[2] for r in parts])
 
     def _one_unit(self, x: Columns, y: Columns) -> Columns | None:
         """Return x * y as a single unit of x (or of what x is a multiple of), where y is made of the same columns."""
@@ -281,15 +281,15 @@ class Tape:
                 needed[owner[self.nodes[index].reads]] = True
         place = np.zeros(self.count, dtype=np.int32)
         place[: self.inputs] = np.arange(self.inputs)
-        kept: list[Node] = []
+        alive: list[Node] = []
         at = self.inputs
         for index, node in enumerate(self.nodes):
             if needed[index]:
-                kept.append(node.moved(place))
+                alive.append(node.moved(place))
                 begin = self.begins[index]
                 place[begin : begin + node.size] = np.arange(at, at + node.size)
                 at += node.size
-        return kept, place[scores]
+        return alive, place[scores]
 
 
 def _chain(nodes: Sequence[Node], inputs: int, scores: Columns) -> list[tuple[Floats, Floats]] | None:
@@ -325,15 +325,15 @@ def _is_wide(numbers: npt.ArrayLike | None) -> bool:
 
 
 def _columns(columns: npt.ArrayLike) -> Columns:
-    made = np.array(columns, dtype=np.int32, order="C")
-    made.setflags(write=False)
-    return made
+    numbers = np.array(columns, dtype=np.int32, order="C")
+    numbers.setflags(write=False)
+    return numbers
 
 
 def _frozen(array: npt.ArrayLike) -> Floats:
-    made = np.array(array, dtype=np.float32, order="C")
-    made.setflags(write=False)
-    return made
+    numbers = np.array(array, dtype=np.float32, order="C")
+    numbers.setflags(write=False)
+    return numbers
 
 
 def _floats(array: npt.ArrayLike) -> Floats:

@@ -300,10 +300,10 @@ def float32_thresholds(threshold: npt.NDArray[np.float64], comparison: str) -> n
     with np.errstate(over="ignore"):
         rounded = threshold.astype(np.float32)
         if comparison == "<=":
-            moved = np.nextafter(rounded, np.float32(-np.inf))
-            return np.where(rounded.astype(np.float64) > threshold, moved, rounded)
-        moved = np.nextafter(rounded, np.float32(np.inf))
-        return np.where(rounded.astype(np.float64) < threshold, moved, rounded)
+            neighbour = np.nextafter(rounded, np.float32(-np.inf))
+            return np.where(rounded.astype(np.float64) > threshold, neighbour, rounded)
+        neighbour = np.nextafter(rounded, np.float32(np.inf))
+        return np.where(rounded.astype(np.float64) < threshold, neighbour, rounded)
 
 
 def _to_float32(array: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -327,7 +327,7 @@ def _compiled(ensemble: TreeEnsemble) -> _core.Trees:
             hint="Use fewer or smaller trees.",
         )
 
-    def joined(arrays: list[npt.NDArray[Any]], kind: type) -> npt.NDArray[Any]:
+    def concatenation(arrays: list[npt.NDArray[Any]], kind: type) -> npt.NDArray[Any]:
         return np.ascontiguousarray(np.concatenate(arrays) if arrays else np.zeros(0), dtype=kind)
 
     trees = ensemble.trees
@@ -335,15 +335,15 @@ def _compiled(ensemble: TreeEnsemble) -> _core.Trees:
         len(ensemble.inputs),
         first,
         np.array([tree.output for tree in trees], dtype=np.int32),
-        joined([tree.feature for tree in trees], np.int32),
-        float32_thresholds(joined([tree.threshold for tree in trees], np.float64), ensemble.comparison),
-        joined([tree.left + shift for tree, shift in zip(trees, first, strict=True)], np.int32),
-        joined([tree.right + shift for tree, shift in zip(trees, first, strict=True)], np.int32),
-        joined([tree.default_left.astype(np.uint8) | (tree.missing << 1) for tree in trees], np.uint8),
-        joined(
+        concatenation([tree.feature for tree in trees], np.int32),
+        float32_thresholds(concatenation([tree.threshold for tree in trees], np.float64), ensemble.comparison),
+        concatenation([tree.left + shift for tree, shift in zip(trees, first, strict=True)], np.int32),
+        concatenation([tree.right + shift for tree, shift in zip(trees, first, strict=True)], np.int32),
+        concatenation([tree.default_left.astype(np.uint8) | (tree.missing << 1) for tree in trees], np.uint8),
+        concatenation(
             [s + np.arange(len(t.feature)) * t.values.shape[1] for t, s in zip(trees, start, strict=True)], np.int32
         ),
-        joined([tree.values.reshape(-1) for tree in trees], np.float64),
+        concatenation([tree.values.reshape(-1) for tree in trees], np.float64),
         np.array(ensemble.base, dtype=np.float64),
         ensemble.divisor,
         ensemble.arithmetic == "float64",

@@ -51,9 +51,9 @@ class _Reader:
     def take(self, count: int) -> bytes:
         if count < 0 or self.position + count > len(self.data):
             self.complain(f"{count} bytes are needed, {len(self.data) - self.position} are left.")
-        taken = self.data[self.position : self.position + count]
+        part = self.data[self.position : self.position + count]
         self.position += count
-        return taken
+        return part
 
     def marker(self) -> str:
         marker = "N"

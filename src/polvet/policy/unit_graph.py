@@ -249,12 +249,12 @@ def reference_scores(graph: UnitGraph, rows: Rows) -> Scores:
                     for k in range(node.weights.shape[1]):
                         column = node.columns[k : k + 1] if node.is_shared else node.columns[:, k]
                         acc = acc + tape[:, column] * node.weights[:, k]  # two float32 operations, each rounded
-                    made = acc
+                    results = acc
                 case Unit():
                     value = UNITS[node.name].value
                     x = tape[:, node.columns].astype(np.float64)
-                    made = value(x, node.a.astype(np.float64), node.b.astype(np.float64)).astype(np.float32)
+                    results = value(x, node.a.astype(np.float64), node.b.astype(np.float64)).astype(np.float32)
                 case Product():
-                    made = tape[:, node.left] * tape[:, node.right]
-            tape = np.concatenate([tape, made], axis=1)
+                    results = tape[:, node.left] * tape[:, node.right]
+            tape = np.concatenate([tape, results], axis=1)
     return tape[:, graph.score_columns]

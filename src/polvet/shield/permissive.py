@@ -2,7 +2,7 @@
 
 Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforcement Learning for MDPs, TACAS 2016:
          Definition 6 (safe) is `_judge`, Definition 8 is `world.induce_permitted`, constraints 1 to 4 are what
-         `src/_core/mdp/permissive.cpp` maintains.
+         `src/_core/mdp/risk_values.h` maintains.
 Differs  options are added one by one instead of being searched for by an SMT solver, those of rarely visited states first, and
          to what a linear program proposes (`shield/elastic.py`); then parts of the best result are undone or exchanged and
          enlarged again; permissiveness counts reachable options only.
@@ -289,7 +289,6 @@ class _Enlarger:
             mdp.probability,
             world.option_start,
             world.option_choice,
-            world.fail.astype(np.uint8),
             mdp.initial.astype(np.uint32),
             np.ascontiguousarray(risk.lowers),
             risk.option,

@@ -69,9 +69,9 @@ def negated(term: Term) -> Term:
     return _z3().Not(term)
 
 
-def implies(given: Term, then: Term) -> Term:
+def implies(premise: Term, then: Term) -> Term:
     """Return that the second holds where the first does."""
-    return _z3().Implies(given, then)
+    return _z3().Implies(premise, then)
 
 
 def at_most(count: int, terms: Iterable[Term]) -> Term:

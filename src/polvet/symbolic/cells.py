@@ -173,7 +173,7 @@ def cell_of(box: Box, rows: Iterable[Row] = (), holes: Iterable[Cell] = ()) -> C
     narrowed = Box(tuple(lower), tuple(upper))
     if narrowed.is_empty:
         return None
-    kept = []
+    remaining = []
     for (terms, marks), (low, high) in wide.items():
         least, most = narrowed.span(terms, marks)
         if (low is not None and most < low) or (high is not None and least > high):
@@ -183,16 +183,16 @@ def cell_of(box: Box, rows: Iterable[Row] = (), holes: Iterable[Cell] = ()) -> C
         if low is not None or high is not None:
             if low is not None and high is not None and low > high:
                 return None
-            kept.append(Row(terms, low, high, marks))
+            remaining.append(Row(terms, low, high, marks))
     missing: dict[Cell, None] = {}
     for hole in holes:
         inner = cell_of(narrowed.meet(hole.box), hole.rows)
         if inner is None:
             continue
-        if inner.box == narrowed and set(inner.rows) <= set(kept):
+        if inner.box == narrowed and set(inner.rows) <= set(remaining):
             return None
         missing[inner] = None
-    return Cell(narrowed, tuple(kept), tuple(missing))
+    return Cell(narrowed, tuple(remaining), tuple(missing))
 
 
 def cell_with(cell: Cell, row: Row) -> Cell | None:
@@ -211,22 +211,22 @@ def cell_with(cell: Cell, row: Row) -> Cell | None:
         (*cell.box.lower[:place], lower, *cell.box.lower[place + 1 :]),
         (*cell.box.upper[:place], upper, *cell.box.upper[place + 1 :]),
     )
-    kept = []
+    remaining = []
     for one in cell.rows:
         inside = _inside(one, box) if one.reads(place) else one
         if inside is None:
             return None
         if inside.lower is not None or inside.upper is not None:
-            kept.append(inside)
+            remaining.append(inside)
     holes = []
     for hole in cell.holes:
         inner = cell_with(hole, row)
         if inner is None:
             continue
-        if inner.box == box and set(inner.rows) <= set(kept):
+        if inner.box == box and set(inner.rows) <= set(remaining):
             return None
         holes.append(inner)
-    return Cell(box, tuple(kept), tuple(dict.fromkeys(holes)))
+    return Cell(box, tuple(remaining), tuple(dict.fromkeys(holes)))
 
 
 def entailed(cell: Cell, row: Row) -> bool | None:

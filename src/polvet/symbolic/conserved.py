@@ -66,16 +66,16 @@ def unchanging_sums(linear: LinearTask) -> tuple[Row, ...]:
 def _features(linear: LinearTask) -> list[Feature]:
     """Return what sums may range over: variables that are counted with, marks of those that are only assigned constants."""
     bounds = linear.system.bounds
-    counted = set()
+    summands = set()
     assigned = set()
     for transition in linear.system.transitions:
         for place, update in transition.updates:
             assigned.add(place)
             if _constant(update, transition) is None:
-                counted.add(place)
+                summands.add(place)
     features: list[Feature] = []
     for place, (low, high) in enumerate(zip(bounds.lower, bounds.upper, strict=True)):
-        if place in assigned and place not in counted and 2 <= high - low < MOST_MARKED_VALUES:
+        if place in assigned and place not in summands and 2 <= high - low < MOST_MARKED_VALUES:
             features += [(place, value) for value in range(low, high)]  # the greatest value follows from the others
         else:
             features.append((place, None))
@@ -178,25 +178,25 @@ def _enter(vector: Vector, key: Feature, amount: int, column: Mapping[Feature, i
     return bool(missing) or value is None
 
 
-def _combinations(space: Sequence[Vector], known: Sequence[Vector], width: int) -> list[Vector]:
-    """Return the vectors of `space` that agree in the first `width` columns with a combination of `known`, as that one."""
-    if not space or not known:
+def _combinations(space: Sequence[Vector], others: Sequence[Vector], width: int) -> list[Vector]:
+    """Return the vectors of `space` that agree in the first `width` columns with a combination of `others`, as that one."""
+    if not space or not others:
         return []
-    # sum s_i space_i - sum k_j known_j = 0, column by column
+    # sum s_i space_i - sum k_j others_j = 0, column by column
     equations: dict[int, Vector] = {}
-    for number, vector in enumerate([*space, *known]):
+    for number, vector in enumerate([*space, *others]):
         sign = 1 if number < len(space) else -1
         for k, entry in vector.items():
             if k < width:
                 equations.setdefault(k, {})[number] = sign * entry
     result = []
-    for solution in nullspace(equations.values(), len(space) + len(known)):
-        made: Vector = {}
+    for solution in nullspace(equations.values(), len(space) + len(others)):
+        combination: Vector = {}
         for number, weight in solution.items():
             if number >= len(space):
-                for k, entry in known[number - len(space)].items():
-                    made[k] = made.get(k, Fraction(0)) + weight * entry
-        result.append({k: entry for k, entry in made.items() if entry})
+                for k, entry in others[number - len(space)].items():
+                    combination[k] = combination.get(k, Fraction(0)) + weight * entry
+        result.append({k: entry for k, entry in combination.items() if entry})
     return result
 
 
@@ -206,12 +206,12 @@ def _sparse_basis(space: Sequence[Vector], common: Sequence[Vector], constant: i
     for vector in sorted(space, key=len):
         if len(combinations) < len(common):
             combinations += _combinations([vector], common, constant)
-    taken: dict[int, Vector] = {}
+    echelon: dict[int, Vector] = {}
     basis = []
     for vector in [*combinations, *sorted(common, key=len)]:
-        grown = reduced([*taken.values(), vector])
-        if len(grown) > len(taken):
-            taken = grown
+        extension = reduced([*echelon.values(), vector])
+        if len(extension) > len(echelon):
+            echelon = extension
             basis.append(vector)
     return basis
 
@@ -245,32 +245,32 @@ def nullspace(rows: Iterable[Vector], size: int) -> list[Vector]:
 
 def reduced(rows: Iterable[Vector]) -> dict[int, Vector]:
     """Return the reduced row echelon form, each row under its pivot; duplicates cost little."""
-    kept: dict[int, Vector] = {}
-    seen: set[tuple[tuple[int, Fraction], ...]] = set()
-    for given in rows:
-        key = tuple(sorted(given.items()))
-        if key in seen:
+    echelon: dict[int, Vector] = {}
+    keys: set[tuple[tuple[int, Fraction], ...]] = set()
+    for vector in rows:
+        key = tuple(sorted(vector.items()))
+        if key in keys:
             continue
-        seen.add(key)
-        row = {k: entry for k, entry in given.items() if entry}
-        for pivot in [k for k in row if k in kept]:
-            _subtract(row, kept[pivot], row[pivot])
+        keys.add(key)
+        row = {k: entry for k, entry in vector.items() if entry}
+        for pivot in [k for k in row if k in echelon]:
+            _subtract(row, echelon[pivot], row[pivot])
         if not row:
             continue
         first = min(row)
         lead = row[first]
         row = {k: entry / lead for k, entry in row.items()}
-        for other in kept.values():
+        for other in echelon.values():
             if first in other:
                 _subtract(other, row, other[first])
-        kept[first] = row
-    return kept
+        echelon[first] = row
+    return echelon
 
 
 def _subtract(row: Vector, other: Vector, factor: Fraction) -> None:
     for k, entry in other.items():
-        left = row.get(k, Fraction(0)) - factor * entry
-        if left:
-            row[k] = left
+        difference = row.get(k, Fraction(0)) - factor * entry
+        if difference:
+            row[k] = difference
         else:
             row.pop(k, None)

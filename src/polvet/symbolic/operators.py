@@ -242,14 +242,14 @@ def _execute(
     Yield cells, what is changed there, and the parts of the cell where a value on the way is outside its variable's bounds.
     """
     network = reader.network
-    read = {name for update in updates for name in names(update.value)}
+    sources = {name for update in updates for name in names(update.value)}
     for update in updates:
         if not isinstance(update.target, Name):
-            read |= {name for index in update.target.indices for name in names(index)}
+            sources |= {name for index in update.target.indices for name in names(index)}
     scratch = {variable.name: variable for variable in network.scratch}
     start = dict(reader.plain)
     for variable in network.scratch:
-        if variable.name in read:
+        if variable.name in sources:
             start[variable.name] = _initial(variable)
     paths: list[tuple[Cell, dict[str, Affine], list[tuple[int, Affine]]]] = [(cell, start, [])]
     place_of = {variable.name: place for place, variable in enumerate(network.variables)}
@@ -257,24 +257,26 @@ def _execute(
     for index in indices:
         now = [update for update in updates if update.index == index]
         following = []
-        for before_cell, before, passed in paths:
-            written: list[tuple[Cell, dict[str, Affine]]] = [(before_cell, {})]
+        for before_cell, before, history in paths:
+            branches: list[tuple[Cell, dict[str, Affine]]] = [(before_cell, {})]
             for update in now:
-                written = [
-                    more for one, done in written for more in _assign(reader, one, done, before, update, scratch, read)
+                branches = [
+                    more
+                    for one, values in branches
+                    for more in _assign(reader, one, values, before, update, scratch, sources)
                 ]
-            for one, done in written:
-                on_the_way = [(place_of[name], value) for name, value in done.items() if name in place_of]
+            for one, values in branches:
+                on_the_way = [(place_of[name], value) for name, value in values.items() if name in place_of]
                 more = [] if index == indices[-1] else on_the_way
-                following.append((one, {**before, **done}, [*passed, *more]))
+                following.append((one, {**before, **values}, [*history, *more]))
         paths = following
-    for one, after, passed in paths:
-        changed = tuple(
+    for one, after, history in paths:
+        changes = tuple(
             (place, after[variable.name])
             for place, variable in enumerate(network.variables)
             if after[variable.name] != reader.plain[variable.name]
         )
-        yield one, changed, tuple(_beyond(reader.bounds, one, passed))
+        yield one, changes, tuple(_beyond(reader.bounds, one, history))
 
 
 def _beyond(bounds: Box, cell: Cell, values: Sequence[tuple[int, Affine]]) -> Iterator[Cell]:
@@ -292,11 +294,11 @@ def _beyond(bounds: Box, cell: Cell, values: Sequence[tuple[int, Affine]]) -> It
 def _assign(
     reader: Reader,
     cell: Cell,
-    done: dict[str, Affine],
+    values: dict[str, Affine],
     before: dict[str, Affine],
     update: Update,
     scratch: dict[str, Variable],
-    read: set[str],
+    sources: set[str],
 ) -> Iterator[tuple[Cell, dict[str, Affine]]]:
     target = update.target
     places: list[tuple[Cell, str]]
@@ -306,17 +308,17 @@ def _assign(
         items = [item.name if isinstance(item, Name) else "" for item in target.items]
         places = [(one, items[k]) for one, k in reader.elements(target, cell, before)]
     for one, name in places:
-        if name in done:
+        if name in values:
             raise NotLinear(f"'{name}' may be assigned twice at once")
         variable = scratch.get(name)
-        if variable is not None and name not in read:
+        if variable is not None and name not in sources:
             _ignore(reader, variable, update)
-            yield one, done
+            yield one, values
             continue
         for case in reader.cases(update.value, within=one, names=before):
             if variable is not None:
                 _stay_within(variable, case.cell, case.value)
-            yield case.cell, {**done, name: case.value}
+            yield case.cell, {**values, name: case.value}
 
 
 def _ignore(reader: Reader, variable: Variable, update: Update) -> None:
@@ -347,7 +349,7 @@ def _initial(variable: Variable) -> Affine:
 def _staying(bounds: Box, guard: Region, transitions: Sequence[Transition]) -> Region:
     """Return the part of a guard in which no destination leaves the bounds."""
     for one in transitions:
-        kept: list[Cell] = []
+        parts: list[Cell] = []
         rows = [
             row_of(dict(u.terms), bounds.lower[p] - u.constant, bounds.upper[p] - u.constant, u.marks)
             for p, u in one.updates
@@ -356,24 +358,24 @@ def _staying(bounds: Box, guard: Region, transitions: Sequence[Transition]) -> R
         if inside == one.cell:
             continue
         for cell in guard:
-            kept += _without(cell, one.cell)
+            parts += _without(cell, one.cell)
             if inside is not None:
-                kept += meet_regions((cell,), (inside,))
-        guard = tuple(kept)
+                parts += meet_regions((cell,), (inside,))
+        guard = tuple(parts)
     return guard
 
 
-def _without(cell: Cell, taken: Cell) -> Iterator[Cell]:
+def _without(cell: Cell, other: Cell) -> Iterator[Cell]:
     """Yield cells that cover exactly what of the cell is not in the other one."""
-    for hole in taken.holes:
+    for hole in other.holes:
         yield from meet_regions((cell,), (hole,))
     rest: Cell | None = cell
     cuts = [
         *(
             row_of({p: 1}, low, high)
-            for p, (low, high) in enumerate(zip(taken.box.lower, taken.box.upper, strict=True))
+            for p, (low, high) in enumerate(zip(other.box.lower, other.box.upper, strict=True))
         ),
-        *taken.rows,
+        *other.rows,
     ]
     for row in cuts:
         if rest is None:

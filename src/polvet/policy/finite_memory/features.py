@@ -59,8 +59,8 @@ class Rule:
     kind: str = "rule"  # what it is where sketches have several kinds: load, call, search, action
 
 
-Wanted = dict[int, bool]
-Disjunction = list[Wanted]
+Conjunction = dict[int, bool]
+Disjunction = list[Conjunction]
 
 
 def parse_condition(text: str, features: Features, where: Where) -> tuple[Mapping[int, bool], ...]:

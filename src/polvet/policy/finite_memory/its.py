@@ -81,14 +81,14 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
     if start is None or declared is None:
         raise InputError("is no KoAT problem: STARTTERM or VAR is missing.", where, AGAIN)
     rules: list[tuple[str, list[str], list[tuple[str, list[str]]], str, Where]] = []
-    begun = False
+    in_rules = False
     for number, line in enumerate(text.splitlines(), start=1):
         place = Where(where.file, line=number)
         if "->" not in line:
             # SOUND: a rule that is written otherwise must not be passed over.
-            if begun and line.strip() not in ("", ")"):
+            if in_rules and line.strip() not in ("", ")"):
                 raise InputError(f"'{line.strip()}' is no rule.", place, "Write f(A) -> Com_1(g(A - 1)) :|: A >= 1.")
-            begun = begun or "(RULES" in line
+            in_rules = in_rules or "(RULES" in line
             continue
         head, _, condition = line.strip().partition(":|:")
         match = _RULE.fullmatch(head.strip())
@@ -98,13 +98,13 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
         names = [name.strip() for name in parameters.split(",") if name.strip()]
         if len(set(names)) < len(names) or not all(name.isidentifier() and name.isascii() for name in names):
             raise InputError(f"'{parameters}' are no names of parameters.", place, "Give each a name of its own.")
-        called = _calls(calls, place)
-        if len(called) != int(count):
-            raise InputError(f"Com_{count} has {len(called)} calls.", place, AGAIN)
-        rules.append((source, names, called, condition, place))
+        targets = _calls(calls, place)
+        if len(targets) != int(count):
+            raise InputError(f"Com_{count} has {len(targets)} calls.", place, AGAIN)
+        rules.append((source, names, targets, condition, place))
     arity: dict[str, int] = {}
-    for source, names, called, _, place in rules:
-        for symbol, size in [(source, len(names)), *((target, len(terms)) for target, terms in called)]:
+    for source, names, targets, _, place in rules:
+        for symbol, size in [(source, len(names)), *((target, len(terms)) for target, terms in targets)]:
             if arity.setdefault(symbol, size) != size:
                 raise InputError(f"'{symbol}' has {size} arguments here, {arity[symbol]} elsewhere.", place, AGAIN)
     variables = max((names for _, names, _, _, _ in rules), key=len, default=[])
@@ -115,7 +115,7 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
 def _koat_transitions(
     source: str,
     names: list[str],
-    called: list[tuple[str, list[str]]],
+    targets: list[tuple[str, list[str]]],
     condition: str,
     where: Where,
     variables: list[str],
@@ -125,7 +125,7 @@ def _koat_transitions(
     own |= {name: {variable: 1} for name, variable in zip(names, variables, strict=False)}
     guard, exact = _koat_guard(condition, where)
     constraints = tuple(substituted(row, own) for row in guard)
-    for target, arguments in called:
+    for target, arguments in targets:
         update: dict[str, Mapping[str, int] | None] = dict.fromkeys(variables)
         terms = [_koat_term(argument, where) for argument in arguments]
         if len(terms) > len(variables):

@@ -65,21 +65,21 @@ def fits(change: str | None, before: bool, after: bool) -> bool:
 def single_rules(sketch: Sketch) -> list[Rule]:
     """Return the rules with one condition each: one for each condition of a rule."""
     return [
-        Rule((wanted,), rule.changes, rule.label, rule.memory, rule.following, rule.after, rule.actions, rule.kind)
+        Rule((condition,), rule.changes, rule.label, rule.memory, rule.following, rule.after, rule.actions, rule.kind)
         for rule in sketch.rules
-        for wanted in rule.conditions
+        for condition in rule.conditions
     ]
 
 
 def project(
-    sketch: Sketch, kept: Collection[str], budget: Budget = UNLIMITED
+    sketch: Sketch, selection: Collection[str], budget: Budget = UNLIMITED
 ) -> tuple[FiniteMemoryPolicy, tuple[int, ...]]:
     """Return the policy over the kept features, and for each of its edges the number of its rule in `single_rules`."""
     names, numeric = sketch.features.names, sketch.features.numeric
-    if unknown := set(kept) - set(names):
+    if unknown := set(selection) - set(names):
         raise InputError(f"no feature '{min(unknown)}'.", sketch.where, f"Features: {', '.join(names)}.")
-    places = [index for index, name in enumerate(names) if name in kept]
-    few = Features(tuple(names[index] for index in places), numeric & set(kept))
+    places = [index for index, name in enumerate(names) if name in selection]
+    few = Features(tuple(names[index] for index in places), numeric & set(selection))
     if len(sketch.memory) << len(places) > MAX_STATES:
         raise LimitReached(f"{len(places)} features make more than {MAX_STATES} control states")
     rules = single_rules(sketch)
@@ -92,8 +92,8 @@ def project(
             before = dict(zip(places, pattern, strict=True))
             inner = tuple(_atom(names[i], before[i]) for i in places if names[i] in numeric)
             for number, rule in enumerate(rules):
-                wanted = rule.conditions[0]
-                if rule.memory not in (None, memory) or any(before.get(i, v) != v for i, v in wanted.items()):
+                condition = rule.conditions[0]
+                if rule.memory not in (None, memory) or any(before.get(i, v) != v for i, v in condition.items()):
                     continue
                 following = [
                     [v for v in (False, True) if fits(rule.changes.get(i), before[i], v) and rule.after.get(i, v) == v]
@@ -105,23 +105,23 @@ def project(
                 }
                 guard = (*inner, *atoms)
                 for after in product(*following):
-                    ends = _called(few, memory, pattern), _called(few, rule.following or memory, after)
+                    ends = _state_name(few, memory, pattern), _state_name(few, rule.following or memory, after)
                     choice = Choice({**inside, **effects}, rule.label)
                     edges.append(Edge(len(edges), *ends, (choice,), (guard,) if guard else ((),)))
                     origins.append(number)
     variables = tuple(
         Variable(name) if name in numeric else Variable(name, 0, 1)
         for name in names
-        if name in numeric or name not in kept
+        if name in numeric or name not in selection
     )
     states = [(memory, p) for memory in sketch.memory for p in product([False, True], repeat=len(places))]
     initial = [state for state in states if state[0] == sketch.memory[0]]
-    every, first = (tuple(_called(few, *state) for state in some) for some in (states, initial))
+    every, first = (tuple(_state_name(few, *state) for state in some) for some in (states, initial))
     plan = FiniteMemoryPolicy(variables, every, first, tuple(edges), "qualitative", sketch.name)
     return check_fmp(plan, sketch.where), tuple(origins)
 
 
-def _called(features: Features, memory: str, pattern: Pattern) -> str:
+def _state_name(features: Features, memory: str, pattern: Pattern) -> str:
     """Return the control state's name; without features and memory there is one."""
     return state_name(features, memory, pattern) or "q"
 
@@ -130,27 +130,27 @@ def _atom(name: str, above: bool) -> Atom:
     return Atom(name, ">=" if above else "==", 1 if above else 0)
 
 
-def _beside(sketch: Sketch, rule: Rule, kept: set[int]) -> tuple[list[Atom], dict[str, Effect]]:
+def _beside(sketch: Sketch, rule: Rule, selection: set[int]) -> tuple[list[Atom], dict[str, Effect]]:
     """Return what the rule demands of the features that are not kept, and what it does to them."""
     names, numeric = sketch.features.names, sketch.features.numeric
-    wanted = rule.conditions[0]
+    condition = rule.conditions[0]
     atoms, effects = [], {}
     for index, name in enumerate(names):
-        if index in kept:
+        if index in selection:
             continue
-        if index in wanted:
-            atoms.append(_atom(name, wanted[index]))
+        if index in condition:
+            atoms.append(_atom(name, condition[index]))
         change = rule.changes.get(index)
         if change is None:
             continue
         if name in numeric:
             effects[name] = _NUMERIC[change]
             continue
-        known = wanted.get(index)
+        before = condition.get(index)
         # From true the value cannot rise, from false it cannot fall; `measured`: these amounts are meant exactly.
-        low = 0 if change == TRUE or known is False else -1
-        high = 0 if change == FALSE or known is True else 1
-        if known is not None and change != ANY and known != (change == TRUE):
+        low = 0 if change == TRUE or before is False else -1
+        high = 0 if change == FALSE or before is True else 1
+        if before is not None and change != ANY and before != (change == TRUE):
             low = high = 1 if change == TRUE else -1
         if (low, high) != (0, 0):
             effects[name] = Effect(low, high, measured=low == high)
@@ -159,15 +159,15 @@ def _beside(sketch: Sketch, rule: Rule, kept: set[int]) -> tuple[list[Atom], dic
 
 def part_between(sketch: Sketch, places: Iterable[Place]) -> FiniteMemoryPolicy:
     """Return the policy of all features between the listed control states; those with the first memory state are initial."""
-    listed = list(dict.fromkeys(places))
+    states = list(dict.fromkeys(places))
     features = sketch.features
-    initial = [place for place in listed if place[0] == sketch.memory[0]]
+    initial = [place for place in states if place[0] == sketch.memory[0]]
     edges: list[Edge] = []
-    for memory, pattern in listed:
+    for memory, pattern in states:
         guard = zeros_of(features, pattern)
         for rule in sketch.rules:
             if rule.memory not in (None, memory) or not any(
-                all(pattern[i] == v for i, v in wanted.items()) for wanted in rule.conditions
+                all(pattern[i] == v for i, v in condition.items()) for condition in rule.conditions
             ):
                 continue
             effects = {
@@ -175,12 +175,12 @@ def part_between(sketch: Sketch, places: Iterable[Place]) -> FiniteMemoryPolicy:
                 for i, name in enumerate(features.names)
                 if name in features.numeric and i in rule.changes
             }
-            for other, after in listed:
+            for other, after in states:
                 if other == (rule.following or memory) and follows(rule, pattern, after):
                     ends = state_name(features, memory, pattern), state_name(features, other, after)
                     edges.append(Edge(len(edges), *ends, (Choice(effects, rule.label),), (guard,) if guard else ((),)))
     variables = tuple(Variable(name) for name in features.names if name in features.numeric)
-    names, starts = (tuple(state_name(features, *place) for place in some) for some in (listed, initial))
+    names, starts = (tuple(state_name(features, *place) for place in some) for some in (states, initial))
     plan = FiniteMemoryPolicy(variables, names, starts, tuple(edges), "qualitative", sketch.name)
     return check_fmp(plan, sketch.where)
 

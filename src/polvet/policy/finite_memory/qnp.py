@@ -184,12 +184,12 @@ def dead_ends(problem: Problem, fmp: FiniteMemoryPolicy) -> list[str]:
 
 def _guarded(conditions: tuple[Mapping[int, bool], ...], action: Action, entry: Mapping[str, Any]) -> Rule:
     """Return the rule: the condition joined with the action's precondition."""
-    joined = tuple(
+    conjunctions = tuple(
         {**condition, **action.precondition}
         for condition in conditions
         if all(condition.get(index, value) == value for index, value in action.precondition.items())
     )
-    return Rule(joined, action.changes, action.name, entry.get("memory"), entry.get("next"))
+    return Rule(conjunctions, action.changes, action.name, entry.get("memory"), entry.get("next"))
 
 
 def _json_rules(text: str, where: Where) -> list[tuple[Json, Where]]:

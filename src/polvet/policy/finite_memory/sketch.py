@@ -93,12 +93,12 @@ def region_of(sketch: Sketch, condition: str, states: Iterable[str]) -> str:
     """
     if "state" in condition.split():
         return condition
-    wanted = parse_condition(condition, sketch.features, sketch.where)
+    conjunctions = parse_condition(condition, sketch.features, sketch.where)
     patterns = {state: pattern_of(sketch.features, state) for state in states}
     cases = [
         " && ".join([f"state == {state}", *(str(atom) for atom in zeros_of(sketch.features, pattern))])
         for state, pattern in patterns.items()
-        if any(all(pattern[i] == value for i, value in one.items()) for one in wanted)
+        if any(all(pattern[i] == value for i, value in one.items()) for one in conjunctions)
     ]
     if not cases:
         raise InputError(f"'{condition}' holds nowhere.", sketch.where, "Change the condition.")

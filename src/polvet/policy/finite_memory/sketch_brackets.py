@@ -71,7 +71,7 @@ def is_bracketed(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _Declarations:
     """What a file declares: features by kind and key, registers, memory states."""
 
     features: Features
@@ -94,8 +94,8 @@ class _Named:
         """Return the memory state that the group names."""
         words = group.words()
         if len(words) != 1 or words[0].text not in self.memory:
-            shown = " ".join(word.text for word in words)
-            raise InputError(f"no memory state '{shown}'.", group.where, suggest(shown, self.memory))
+            phrase = " ".join(word.text for word in words)
+            raise InputError(f"no memory state '{phrase}'.", group.where, suggest(phrase, self.memory))
         return words[0].text
 
 
@@ -119,17 +119,17 @@ def read_bracketed(text: str, where: Where) -> tuple[Features, tuple[Rule, ...],
     for section in sections:
         if section.head not in known:
             raise InputError(f"'({section.head}' is not known here.", section.where, suggest(section.head, known))
-    named = _declarations(sections)
+    declarations = _declarations(sections)
     rules = tuple(
-        _rule(section, named, number)
+        _rule(section, declarations, number)
         for number, section in enumerate(section for section in sections if section.head in RULES)
     )
     if not rules:
         raise InputError("the sketch has no rules.", body.where, "Write (:rule (:conditions ...) (:effects ...)).")
-    return named.features, rules, named.memory
+    return declarations.features, rules, declarations.memory
 
 
-def _declarations(sections: tuple[Group, ...]) -> _Named:
+def _declarations(sections: tuple[Group, ...]) -> _Declarations:
     keys: dict[tuple[str, str], str] = {}
     meanings: dict[str, str] = {}
     numeric: set[str] = set()
@@ -148,7 +148,7 @@ def _declarations(sections: tuple[Group, ...]) -> _Named:
         )
     ordered = (*initial, *(state for state in memory if state not in initial)) or ("",)
     features = Features(tuple(meanings), frozenset(numeric), meanings)
-    return _Named(features, keys, _words(sections, ":registers"), ordered)
+    return _Declarations(features, keys, _words(sections, ":registers"), ordered)
 
 
 def _features(sections: tuple[Group, ...]) -> Iterator[tuple[str, str, Leaf, str]]:
@@ -181,31 +181,31 @@ def _words(sections: tuple[Group, ...], head: str) -> tuple[str, ...]:
     return tuple(word.text for word in words)
 
 
-def _rule(section: Group, named: _Named, number: int) -> Rule:
+def _rule(section: Group, declarations: _Declarations, number: int) -> Rule:
     parts = section.groups()
     if [part.head for part in parts] != [":conditions", ":effects"]:
         raise InputError(
             "a rule has conditions and effects.", section.where, "Write (:rule (:conditions ...) (:effects ...))."
         )
-    wanted: dict[int, bool] = {}
+    condition: dict[int, bool] = {}
     memory = following = None
     for group in parts[0].groups():
         if group.head == ":memory":
-            memory = _agreed(memory, named.state(group), group)
+            memory = _agreement(memory, declarations.state(group), group)
             continue
-        kind, value = _looked_up(group, CONDITIONS, "condition")
-        index = named.feature(kind, group)
-        wanted[index] = _agreed(wanted.get(index), value, group)
-    said: dict[int, str] = {}
+        kind, value = _meaning_of(group, CONDITIONS, "condition")
+        index = declarations.feature(kind, group)
+        condition[index] = _agreement(condition.get(index), value, group)
+    effects: dict[int, str] = {}
     after: dict[int, bool] = {}
-    loaded: list[int] = []
+    numbers: list[int] = []
     actions: list[str] = []
     has_objects = False
     for group in parts[1].groups():
         if group.head == ":memory":
-            following = _agreed(following, named.state(group), group)
+            following = _agreement(following, declarations.state(group), group)
         elif group.head == ":load" and section.head == ":load_rule":
-            loaded.append(_loaded(group, named))
+            numbers.append(_register(group, declarations))
         elif group.head == ":action" and section.head == ":action_rule":
             actions += [item.text.lower() for item in group.items[1:2] if isinstance(item, Leaf)]
             has_objects = has_objects or len(group.items) > 2
@@ -213,42 +213,42 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
             continue  # whatever it does to the features is what the other effects say
         elif group.head in AFTERWARDS:
             kind, value = AFTERWARDS[group.head]
-            index = named.feature(kind, group)
-            after[index] = _agreed(after.get(index), value, group)
+            index = declarations.feature(kind, group)
+            after[index] = _agreement(after.get(index), value, group)
         else:
-            kind, change = _looked_up(group, EFFECTS, "effect")
-            index = named.feature(kind, group)
-            if index in said:
+            kind, change = _meaning_of(group, EFFECTS, "effect")
+            index = declarations.feature(kind, group)
+            if index in effects:
                 raise InputError(
-                    f"the effects change '{named.features.names[index]}' twice.", group.where, "Remove one."
+                    f"the effects change '{declarations.features.names[index]}' twice.", group.where, "Remove one."
                 )
-            said[index] = change
-    for index, name in enumerate(named.features.names):
-        if section.head != ":load_rule" or _speaks_of(named.features.meanings[name], loaded):
-            said.setdefault(index, ANY)
-    changes = {index: change for index, change in said.items() if change != SAME}
+            effects[index] = change
+    for index, name in enumerate(declarations.features.names):
+        if section.head != ":load_rule" or _speaks_of(declarations.features.meanings[name], numbers):
+            effects.setdefault(index, ANY)
+    changes = {index: change for index, change in effects.items() if change != SAME}
     kind = section.head.removeprefix(":").removesuffix("rule").removesuffix("_") or "rule"
     label = f"{kind} {number}"
     kind = "action with objects" if has_objects else kind
-    return Rule((wanted,), changes, label, memory, following, after, tuple(actions), kind)
+    return Rule((condition,), changes, label, memory, following, after, tuple(actions), kind)
 
 
-def _agreed(said: Value | None, value: Value, group: Group) -> Value:
+def _agreement(earlier: Value | None, value: Value, group: Group) -> Value:
     """Return the value, which a rule may say twice, but not otherwise."""
-    if said not in (None, value):
+    if earlier not in (None, value):
         raise InputError("the rule contradicts itself here.", group.where, "Remove one of the two.")
     return value
 
 
-def _loaded(group: Group, named: _Named) -> int:
+def _register(group: Group, declarations: _Declarations) -> int:
     """Return the number of the register that `(:load (r0 C))` loads."""
     words = group.words()
-    if len(words) != 2 or words[0].text not in named.registers:
+    if len(words) != 2 or words[0].text not in declarations.registers:
         raise InputError("a load names a register and a concept.", group.where, "Write (:load (r0 C)).")
-    if ("concept", words[1].text) not in named.keys:
-        known = [key for kind, key in named.keys if kind == "concept"]
+    if ("concept", words[1].text) not in declarations.keys:
+        known = [key for kind, key in declarations.keys if kind == "concept"]
         raise InputError(f"no concept '{words[1].text}'.", words[1].where, suggest(words[1].text, known))
-    return named.registers.index(words[0].text)
+    return declarations.registers.index(words[0].text)
 
 
 def _speaks_of(meaning: str, registers: list[int]) -> bool:
@@ -258,7 +258,7 @@ def _speaks_of(meaning: str, registers: list[int]) -> bool:
     )
 
 
-def _looked_up(group: Group, table: Mapping[str, tuple[str, Value]], what: str) -> tuple[str, Value]:
+def _meaning_of(group: Group, table: Mapping[str, tuple[str, Value]], what: str) -> tuple[str, Value]:
     if group.head not in table:
         raise InputError(f"no {what} '{group.head}'.", group.where, suggest(group.head, table))
     return table[group.head]

@@ -92,7 +92,7 @@ def _changes(text: str, features: Features, where: Where) -> dict[int, str]:
     return changes
 
 
-_SAID = {DOWN: "{}-down", UP: "{}-up", ANY: "{}?", TRUE: "{}", FALSE: "!{}"}
+_EFFECTS = {DOWN: "{}-down", UP: "{}-up", ANY: "{}?", TRUE: "{}", FALSE: "!{}"}
 
 
 def dump_lines(features: Features, rules: Iterable[Rule], where: Where) -> str:
@@ -103,14 +103,14 @@ def dump_lines(features: Features, rules: Iterable[Rule], where: Where) -> str:
             meaning = features.meanings.get(name)
             lines += [f'{kind} {name} "{meaning}"' if meaning else f"{kind} {name}"] if name in names else []
     for rule in rules:
-        if rule.memory or rule.following or rule.after or not set(rule.changes.values()) <= _SAID.keys():
+        if rule.memory or rule.following or rule.after or not set(rule.changes.values()) <= _EFFECTS.keys():
             hint = "Choose among rules without memory, of effects that rise, fall, stay or are any."
             raise InputError(f"'{rule.label}' cannot be written as a line.", where, hint)
         condition = " || ".join(
-            " && ".join(_literal(features, index, value) for index, value in wanted.items()) or "true"
-            for wanted in rule.conditions
+            " && ".join(_literal(features, index, value) for index, value in conjunction.items()) or "true"
+            for conjunction in rule.conditions
         )
-        effects = ", ".join(_SAID[change].format(features.names[index]) for index, change in rule.changes.items())
+        effects = ", ".join(_EFFECTS[change].format(features.names[index]) for index, change in rule.changes.items())
         lines.append(f"{condition} -> {effects}" + (f" : {' '.join(rule.actions)}" if rule.actions else ""))
     return "\n".join(lines) + "\n"
 

@@ -91,14 +91,14 @@ class Valuations:
         answer = function(Snapshot(frozenset(atoms), self._goal, self._instance.problem.words.objects))
         numeric = name in self._sketch.features.numeric
         if not isinstance(answer, int) or isinstance(answer, bool) == numeric or answer < 0:
-            wanted = "a number from 0 up" if numeric else "True or False"
-            raise InputError(f"the function '{name}' answers {answer!r}.", self._instance.name, f"Return {wanted}.")
+            advice = "a number from 0 up" if numeric else "True or False"
+            raise InputError(f"the function '{name}' answers {answer!r}.", self._instance.name, f"Return {advice}.")
         return int(answer)
 
 
 def is_open(rule: Rule, values: Values) -> bool:
     """Return whether one of the rule's conditions holds."""
-    return any(all((values[i] > 0) == wanted for i, wanted in one.items()) for one in rule.conditions)
+    return any(all((values[i] > 0) == is_positive for i, is_positive in one.items()) for one in rule.conditions)
 
 
 def broken_claim(rule: Rule, before: Values, after: Values) -> int | None:

@@ -9,7 +9,7 @@
 
 namespace nb = nanobind;
 
-namespace polvet::mdp {
+namespace polvet {
 namespace {
 
 using States = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -52,12 +52,12 @@ private:
 };
 
 }  // namespace
-}  // namespace polvet::mdp
 
 void bind_shield_table(nb::module_& m) {
-    using namespace polvet::mdp;
     using namespace nb::literals;
     nb::class_<ShieldTable>(m, "ShieldTable", "Which labels a shield allows, by states.")
         .def(nb::init<States, Masks>(), "states"_a, "masks"_a)
         .def("mask", &ShieldTable::mask, "states"_a, "masks"_a, "places"_a);
 }
+
+}  // namespace polvet

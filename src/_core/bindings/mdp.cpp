@@ -1,76 +1,56 @@
 // The Python face of the mdp kernels: numpy arrays in, numpy arrays filled in place, the GIL released.
-#include "mdp/mdp.h"
-
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
 #include <stdexcept>
 
+#include "bindings/arrays.h"
 #include "mdp/bounded.h"
+#include "mdp/mdp.h"
 
 namespace nb = nanobind;
 
-namespace polvet::mdp {
-
-Poll::Poll(double seconds) : last_(std::chrono::steady_clock::now()) {
-    using namespace std::chrono;
-    deadline_ = seconds >= 0 && seconds < 1e9 ? last_ + duration_cast<steady_clock::duration>(duration<double>(seconds))
-                                              : steady_clock::time_point::max();
-}
-
-bool Poll::look() {
-    work_ = 0;
-    const auto now = std::chrono::steady_clock::now();
-    if (now > deadline_) over_ = true;
-    if (now - last_ > std::chrono::milliseconds(50)) {
-        last_ = now;
-        nb::gil_scoped_acquire gil;
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    }
-    return over_;
-}
+namespace polvet {
 
 namespace {
 
-template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T> using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 
 struct Model {
-    In<u64> choice_start, branch_start;
-    In<u32> target;
+    In<uint64_t> choice_start, branch_start;
+    In<uint32_t> target;
     In<double> probability;
 
-    Model(In<u64> choices, In<u64> branches, In<u32> targets, In<double> probabilities)
+    Model(In<uint64_t> choices, In<uint64_t> branches, In<uint32_t> targets, In<double> probabilities)
         : choice_start(choices), branch_start(branches), target(targets), probability(probabilities) {
         if (choices.size() == 0 || branches.size() == 0 || targets.size() != probabilities.size())
             throw std::invalid_argument("the arrays of the model do not fit together");
-        const u64 n = choices.size() - 1, k = branches.size() - 1, b = targets.size();
-        if (n >= (1u << 30) || k >= (u64{1} << 32) || b >= (u64{1} << 32))
+        const uint64_t n = choices.size() - 1, k = branches.size() - 1, b = targets.size();
+        if (n >= (1u << 30) || k >= (uint64_t{1} << 32) || b >= (uint64_t{1} << 32))
             throw std::invalid_argument("the model has more than 2^30 states or 2^32 branches");
         if (choices.data()[0] != 0 || branches.data()[0] != 0 || choices.data()[n] != k || branches.data()[k] != b)
             throw std::invalid_argument("choice_start and branch_start must begin at 0 and end at the number of choices and branches");
     }
     View view() const {
-        return {static_cast<u32>(choice_start.size() - 1), choice_start.data(), branch_start.data(), target.data(), probability.data()};
+        return {uint32_t(choice_start.size() - 1), choice_start.data(), branch_start.data(), target.data(), probability.data()};
     }
-    u64 choices() const { return branch_start.size() - 1; }
+    uint64_t choices() const { return branch_start.size() - 1; }
 };
 
 // Finds the first thing wrong with the arrays: a code and the place; code 0 when nothing is.
-std::tuple<int, u64, double> validate(const Model& model, double tolerance) {
+std::tuple<int, uint64_t, double> validate(const Model& model, double tolerance) {
     const View m = model.view();
-    for (u32 s = 0; s < m.states; ++s)
+    for (uint32_t s = 0; s < m.states; ++s)
         if (m.choice_start[s] > m.choice_start[s + 1] || m.choice_start[s + 1] > model.choices()) return {1, s, 0.0};
-    for (u64 c = 0; c < model.choices(); ++c) {
-        const u64 first = m.branch_start[c], last = m.branch_start[c + 1];
+    for (uint64_t c = 0; c < model.choices(); ++c) {
+        const uint64_t first = m.branch_start[c], last = m.branch_start[c + 1];
         if (first >= last || last > model.target.size()) return {2, c, 0.0};
         double sum = 0;
-        for (u64 b = first; b < last; ++b) {
-            if (m.target[b] >= m.states) return {3, b, static_cast<double>(m.target[b])};
+        for (uint64_t b = first; b < last; ++b) {
+            if (m.target[b] >= m.states) return {3, b, double(m.target[b])};
             if (!(m.probability[b] > 0.0 && m.probability[b] <= 1.0)) return {4, b, m.probability[b]};
             sum += m.probability[b];
         }
@@ -79,8 +59,10 @@ std::tuple<int, u64, double> validate(const Model& model, double tolerance) {
     return {0, 0, 0.0};
 }
 
-nb::dict report(const Statistics& s) {
-    nb::dict d;
+using Report = nb::typed<nb::dict, nb::str, int>;
+
+Report report(const Statistics& s) {
+    Report d;
     d["sweeps"] = s.sweeps;
     d["components"] = s.components;
     d["largest"] = s.largest;
@@ -95,19 +77,17 @@ void expect(bool holds, const char* what) {
 
 Bounds* bounds_of(Values& v) { return reinterpret_cast<Bounds*>(v.data()); }
 
-nb::dict solve(const Model& model, In<u8> stop, nb::object reward, bool maximise, double gap, In<u32> roots, Values value, Out<u32> choice,
-               double time_limit) {
+Report solve(const Model& model, In<uint8_t> stop, const std::optional<In<double>>& reward, bool maximise, double gap, In<uint32_t> roots,
+             Values value, Out<uint32_t> choice, double time_limit) {
     const View m = model.view();
     expect(stop.size() == m.states && value.shape(0) == m.states && choice.size() == m.states,
            "stop, value and choice need one entry per state");
     Problem problem{m, stop.data(), nullptr, nullptr, maximise, gap};
-    In<double> rewards;
-    if (!reward.is_none()) {
-        rewards = nb::cast<In<double>>(reward);
-        expect(rewards.size() == model.choices(), "reward needs one entry per choice");
-        problem.reward = rewards.data();
+    if (reward) {
+        expect(reward->size() == model.choices(), "reward needs one entry per choice");
+        problem.reward = reward->data();
     }
-    for (u64 i = 0; i < roots.size(); ++i) expect(roots.data()[i] < m.states, "a root is not a state");
+    for (uint64_t i = 0; i < roots.size(); ++i) expect(roots.data()[i] < m.states, "a root is not a state");
     Statistics statistics;
     Poll poll(time_limit);
     {
@@ -118,40 +98,39 @@ nb::dict solve(const Model& model, In<u8> stop, nb::object reward, bool maximise
     return report(statistics);
 }
 
-u64 steps(const Model& model, In<u8> stop, nb::object reward, bool maximise, u64 count, Values value, double time_limit) {
+uint64_t steps(const Model& model, In<uint8_t> stop, const std::optional<In<double>>& reward, bool maximise, uint64_t count, Values value,
+               double time_limit) {
     const View m = model.view();
     expect(stop.size() == m.states && value.shape(0) == m.states, "stop and value need one entry per state");
     Problem problem{m, stop.data(), nullptr, nullptr, maximise, 0};
-    In<double> rewards;
-    if (!reward.is_none()) {
-        rewards = nb::cast<In<double>>(reward);
-        expect(rewards.size() == model.choices(), "reward needs one entry per choice");
-        problem.reward = rewards.data();
+    if (reward) {
+        expect(reward->size() == model.choices(), "reward needs one entry per choice");
+        problem.reward = reward->data();
     }
     Poll poll(time_limit);
     nb::gil_scoped_release release;
     return solve_steps(problem, count, bounds_of(value), poll);
 }
 
-nb::dict reward_bounded(const Model& model, In<u8> stop, In<u8> above, In<u32> amount, bool maximise, u64 bound, bool at_least, double gap,
-                        Values value, double time_limit) {
+Report reward_bounded(const Model& model, In<uint8_t> stop, In<uint8_t> above, In<uint32_t> amount, bool maximise, uint64_t bound,
+                      bool at_least, double gap, Values value, double time_limit) {
     const View m = model.view();
     expect(stop.size() == m.states && above.size() == m.states && value.shape(0) == m.states && amount.size() == model.choices(),
            "stop and value need one entry per state, amount one per choice");
     Problem problem{m, stop.data(), nullptr, nullptr, maximise, gap};
     Statistics statistics;
     Poll poll(time_limit);
-    u64 levels;
+    uint64_t levels;
     {
         nb::gil_scoped_release release;
         levels = solve_reward_bounded(problem, above.data(), amount.data(), bound, at_least, bounds_of(value), statistics, poll);
     }
-    nb::dict d = report(statistics);
+    Report d = report(statistics);
     d["levels"] = levels;
     return d;
 }
 
-void qualitative(const Model& model, In<u8> safe, In<u8> goal, bool maximise, bool one, Out<u8> result) {
+void qualitative(const Model& model, In<uint8_t> safe, In<uint8_t> goal, bool maximise, bool one, Out<uint8_t> result) {
     const View m = model.view();
     expect(safe.size() == m.states && goal.size() == m.states && result.size() == m.states,
            "safe, goal and result need one entry per state");
@@ -160,7 +139,7 @@ void qualitative(const Model& model, In<u8> safe, In<u8> goal, bool maximise, bo
     (one ? probability_one : probability_zero)(m, back, safe.data(), goal.data(), maximise, result.data());
 }
 
-u32 components(const Model& model, Out<u32> component) {
+uint32_t components(const Model& model, Out<uint32_t> component) {
     expect(component.size() == model.view().states, "component needs one entry per state");
     Poll poll(-1);
     nb::gil_scoped_release release;
@@ -168,7 +147,7 @@ u32 components(const Model& model, Out<u32> component) {
 }
 
 // `allowed` (per choice) restricts the search and is left holding the choices of the end components.
-u32 maximal_end_components(const Model& model, Out<u8> allowed, Out<u32> component) {
+uint32_t maximal_end_components(const Model& model, Out<uint8_t> allowed, Out<uint32_t> component) {
     const View m = model.view();
     expect(component.size() == m.states && allowed.size() == model.choices(),
            "component needs one entry per state, allowed one per choice");
@@ -179,21 +158,21 @@ u32 maximal_end_components(const Model& model, Out<u8> allowed, Out<u32> compone
     part.owner.resize(model.choices());
     part.choice_start.assign(m.choice_start, m.choice_start + m.states + 1);
     part.branch_start.assign(m.branch_start, m.branch_start + model.choices() + 1);
-    for (u32 s = 0; s < m.states; ++s)
-        for (u64 c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c) part.owner[c] = s;
+    for (uint32_t s = 0; s < m.states; ++s)
+        for (uint64_t c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c) part.owner[c] = s;
     Predecessors back;
     back.build(part);
-    std::vector<u8> usable(allowed.data(), allowed.data() + allowed.size());
-    std::vector<u32> number;
-    const u32 count = end_components(part, back, usable, number);
+    std::vector<uint8_t> usable(allowed.data(), allowed.data() + allowed.size());
+    std::vector<uint32_t> number;
+    const uint32_t count = end_components(part, back, usable, number);
     std::copy(usable.begin(), usable.end(), allowed.data());
     std::copy(number.begin(), number.end(), component.data());
     return count;
 }
 
-void backward(const Model& model, Out<u64> start, Out<u32> choice) {
+void backward(const Model& model, Out<uint64_t> start, Out<uint32_t> choice) {
     const View m = model.view();
-    expect(start.size() == m.states + u64{1} && choice.size() == model.target.size(),
+    expect(start.size() == m.states + uint64_t{1} && choice.size() == model.target.size(),
            "start needs one entry per state and one more, choice one per branch");
     nb::gil_scoped_release release;
     const BackwardIndex back(m);
@@ -202,17 +181,15 @@ void backward(const Model& model, Out<u64> start, Out<u32> choice) {
 }
 
 }  // namespace
-}  // namespace polvet::mdp
 
 void bind_mdp(nb::module_& m) {
-    using namespace polvet::mdp;
     using namespace nb::literals;
     nb::class_<Model>(m, "MdpModel", "An MDP in compressed rows, kept alive by its arrays.")
-        .def(nb::init<In<u64>, In<u64>, In<u32>, In<double>>(), "choice_start"_a, "branch_start"_a, "target"_a, "probability"_a);
+        .def(nb::init<In<uint64_t>, In<uint64_t>, In<uint32_t>, In<double>>(), "choice_start"_a, "branch_start"_a, "target"_a,
+             "probability"_a);
     m.def("mdp_validate", &validate, "model"_a, "tolerance"_a);
-    m.def("mdp_solve", &solve, "model"_a, "stop"_a, "reward"_a.none(), "maximise"_a, "gap"_a, "roots"_a, "value"_a, "choice"_a,
-          "time_limit"_a);
-    m.def("mdp_steps", &steps, "model"_a, "stop"_a, "reward"_a.none(), "maximise"_a, "count"_a, "value"_a, "time_limit"_a);
+    m.def("mdp_solve", &solve, "model"_a, "stop"_a, "reward"_a, "maximise"_a, "gap"_a, "roots"_a, "value"_a, "choice"_a, "time_limit"_a);
+    m.def("mdp_steps", &steps, "model"_a, "stop"_a, "reward"_a, "maximise"_a, "count"_a, "value"_a, "time_limit"_a);
     m.def("mdp_reward_bounded", &reward_bounded, "model"_a, "stop"_a, "above"_a, "amount"_a, "maximise"_a, "bound"_a, "at_least"_a, "gap"_a,
           "value"_a, "time_limit"_a);
     m.def("mdp_qualitative", &qualitative, "model"_a, "safe"_a, "goal"_a, "maximise"_a, "one"_a, "result"_a);
@@ -220,3 +197,5 @@ void bind_mdp(nb::module_& m) {
     m.def("mdp_end_components", &maximal_end_components, "model"_a, "allowed"_a, "component"_a);
     m.def("mdp_backward", &backward, "model"_a, "start"_a, "choice"_a);
 }
+
+}  // namespace polvet
