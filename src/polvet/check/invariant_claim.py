@@ -12,7 +12,6 @@ import numpy as np
 
 from polvet.check.arena import Arena
 from polvet.check.box_view import Unreadable, effects, row_of
-from polvet.check.invariant_format import variable_bounds
 from polvet.check.invariant_rows import Claim, Ints, Row, row_between
 from polvet.model.expressions import Binary, Expression, IntLiteral, RealLiteral, conjunction, conjuncts
 from polvet.model.folding import value_of
@@ -116,6 +115,18 @@ def read_question(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any]) 
     claim = _Reader(place, lower, upper).claim(certificate, begins)
     operators = _operators(arena, fitted, place, lower, upper)
     return Question(arena, fitted, place, lower, upper, claim, operators)
+
+
+def variable_bounds(variable: Any) -> tuple[int | None, int | None]:
+    """Return the integer bounds of a variable; truth values are 0 and 1."""
+    if variable.kind.value == "bool":
+        return 0, 1
+    if variable.locations is not None:
+        return 0, len(variable.locations) - 1
+    return (
+        None if variable.lower is None else int(variable.lower),
+        None if variable.upper is None else int(variable.upper),
+    )
 
 
 def leaving_bounds(
