@@ -16,12 +16,14 @@ from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.check.closure import Base, Size, bases, with_loaded
+from tests.check.closure import Base, Size, bases, shares, with_loaded
 from tests.check.kinds import make_all
 
 from benchmarks.quick import interpreter, reference_build
 
 RESULTS = Path(__file__).resolve().parent / "results"
+SORTS = ("lasso", "safe-policy", "run", "invariant")
+"""Kinds about plans, states, listed states of a policy, and sets of states of a policy."""
 COLUMNS = ("decides", "reads", "loaded")
 
 
@@ -34,6 +36,15 @@ def table(now: dict[str, Base], before: dict[str, Base]) -> str:
     for kind, base in now.items():
         old = before.get(kind)
         cells = (shown(one, column) for column in COLUMNS for one in (old, base))
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def rooms(now: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> str:
+    """Return which rooms decide how many lines, as Markdown: of one kind of each sort, before and now."""
+    lines = ["| what decides | room by room, before | room by room |", "|---|---|---|"]
+    for kind in SORTS:
+        cells = (", ".join(f"{room} {count:,}" for room, count in one[kind].items()) for one in (before, now))
         lines.append(f"| {kind} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -57,10 +68,12 @@ def main() -> None:
             words = make_all(Path(folder))
         now = with_loaded(bases(), words)
         before = with_loaded(bases(reference / "src"), words, command=command, environment=environment)
-    report = {"reference": given.reference, "now": as_data(now), "before": as_data(before)}
+    by_room = shares(), shares(reference / "src")
+    report = {"reference": given.reference, "now": as_data(now), "before": as_data(before), "rooms": by_room}
     given.output.write_text(json.dumps(report, indent=1) + "\n")
-    given.output.with_suffix(".md").write_text(table(now, before))
-    print(table(now, before))
+    text = table(now, before) + "\n" + rooms(*by_room)
+    given.output.with_suffix(".md").write_text(text)
+    print(text)
 
 
 def as_data(found: dict[str, Base]) -> dict[str, object]:
