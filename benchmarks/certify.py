@@ -61,6 +61,15 @@ module field
   [slide] doomed & y>0 & x<{n} -> (y'=y-1)&(x'=x+1);
 endmodule
 """
+SLOPE = """mdp
+module slope
+  x : [0..{n}] init 0; y : [0..{n}] init 0; lost : bool init false;
+  [along] x<{n} & !lost -> 0.99:(x'=x+1) + 0.01:(lost'=true);
+  [away] y<{n} & !lost -> 0.995:(y'=y+1) + 0.005:(lost'=true);
+  [back] y>0 & x<{n} & !lost -> (y'=y-1)&(x'=x+1);
+endmodule
+"""
+"""Whatever is chosen, somebody is lost now and then."""
 KOAT = "(GOAL COMPLEXITY)\n(STARTTERM (FUNCTIONSYMBOLS f))\n(VAR A)\n(RULES\nf(A) -> Com_1(g(A))\ng(A) -> Com_1(g(A)) :|: A >= 1\n)"
 
 
@@ -140,6 +149,10 @@ def claims_about_fields(folder: Path, n: int) -> Iterator[Claim]:
     yield Claim(
         "action-risk", "field of 7,442 states", ("permit", small, "--bound", "0.1", "--per-state"), ("--task", small)
     )
+    (folder / "slope.prism").write_text(SLOPE.format(n=60))
+    (folder / "slope.toml").write_text('model = "slope.prism"\nfail = "lost"\ngoal = "x = 60"\n')
+    impossible = ("permit", "slope.toml", "--bound", "0.2")
+    yield Claim("conflict", "slope of 7,442 states", impossible, ("--task", "slope.toml"), "--conflict")
     about_bad = ("--task", one, "--policy", bad)
     yield Claim("run", size, ("verify", one, bad), about_bad)
     about_all = ("--task", all_, "--policy", good)
@@ -207,11 +220,11 @@ def claims_about_plans(folder: Path) -> Iterator[Claim]:
     """Yield claims about finite-memory policies, sketches and qualitative problems."""
     size = 5_000
     plans = {"ends": planted_plan(random.Random(1), size, 5), "runs": random_plan(random.Random(size + 5), size, 5, 2)}
-    for name, length in (("chain", size), ("short", 500)):
-        chain = Builder("q0")
-        for k in range(length):
-            chain = chain.edge(f"q{k}", f"q{k}", x=-1, guard="x > 0").edge(f"q{k}", f"q{k + 1}", guard="x == 0")
-        plans[name] = chain.build()
+    chain, star = Builder("q0"), Builder("q0")
+    for k in range(size):
+        chain = chain.edge(f"q{k}", f"q{k}", x=-1, guard="x > 0").edge(f"q{k}", f"q{k + 1}", guard="x == 0")
+        star = star.edge("q0", f"q{k + 1}", guard="x == 0").edge(f"q{k + 1}", f"q{k + 1}", x=-1, guard="x > 0")
+    plans |= {"chain": chain.build(), "star": star.edge("q0", "q0", x=-1, guard="x > 0").build()}
     plans["doubles"] = (
         Builder("a")
         .edge("a", "a", x=-1, y=2, guard="x > 0")
@@ -226,12 +239,10 @@ def claims_about_plans(folder: Path) -> Iterator[Claim]:
     about = f"{size:,} control states"
     yield Claim("lex-rank", f"{about}, 5 variables", ("terminates", "ends.json"), ("--task", "ends.json"))
     yield Claim("lasso", f"{about}, 5 variables", ("terminates", "runs.json"), ("--task", "runs.json"))
-    reached, missed = (
-        ("terminates", "chain.json", "--goal", f"state == q{size}"),
-        ("terminates", "short.json", "--goal", "x >= 1"),
-    )
+    reached = ("terminates", "chain.json", "--goal", f"state == q{size}")
+    missed = ("terminates", "star.json", "--goal", f"x >= {size}")
     yield Claim("goal-reaching", about, reached, ("--task", "chain.json"))
-    yield Claim("goal-missed", "500 control states", missed, ("--task", "short.json"))
+    yield Claim("goal-missed", about, missed, ("--task", "star.json"))
     yield Claim("recurrent-set", "2 control states", ("terminates", "doubles.json"), ("--task", "doubles.json"))
     yield Claim("its-run", "2 locations", ("terminates", "loop.koat"), ("--task", "loop.koat"))
     blocks = WORLDS["blocks"]

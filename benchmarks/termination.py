@@ -22,7 +22,7 @@ from polvet.check.lasso import check_replay
 from polvet.check.lex_rank import check_ranking
 from polvet.errors import LimitReached, Where
 from polvet.policy.finite_memory import Builder, FiniteMemoryPolicy, load_fmp, normalise
-from polvet.policy.finite_memory.its import parse_its
+from polvet.policy.finite_memory.its_text import parse_its
 from polvet.termination.decide import terminates
 from polvet.termination.elimination import lowest_remaining_height, random_vertex
 from polvet.termination.gensieve import gensieve

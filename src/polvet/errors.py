@@ -45,6 +45,10 @@ class Where:
         return f"{place}: {steps}" if steps else place
 
 
+NOWHERE = Where("model")
+"""The place of what was made in memory."""
+
+
 class PolvetError(Exception):
     """Every error that polvet raises on purpose."""
 

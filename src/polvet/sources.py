@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.files import Json, python_files, read_bytes, read_text, refuse_unknown_keys, sha256
@@ -40,12 +40,9 @@ from polvet.model.properties import (
     Until,
 )
 from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition, resolved
-from polvet.model.world import AS_WRITTEN, Reader, Reading, World, WorldFile
+from polvet.model.world import AS_WRITTEN, Reader, Reading, World
 from polvet.numbers import exact
-from polvet.worlds.formats import domain_of, format_of, is_address, load_model, read_world
-
-if TYPE_CHECKING:
-    from polvet.prism import Vocabulary
+from polvet.worlds.formats import domain_of, is_address, load_model, read_world
 
 TASK_KEYS = ("model", "domain", "constants", "bounds", "actions", *ROLES, "policy")
 FUNCTION = re.compile(r"(.+\.py):\w+")
@@ -280,50 +277,6 @@ def find_property(model: Model, name: str, where: Where) -> Property:
         hint = did_you_mean(name, known) or f"The model has: {', '.join(known) or 'none'}."
         raise InputError(f"no property '{name}'.", where, hint)
     return found
-
-
-def named_property(path: str | Path, model: Model, text: str) -> Property:
-    """Return the property of that name of the model in the file, or the property that the text is, in PRISM's notation."""
-    where = Where("--property")
-    if model.property_named(text) is not None or not any(sign in text for sign in "=[]<>"):
-        return find_property(model, text, where)
-    from polvet.model.wellformed_properties import check_properties
-    from polvet.prism.properties import parse_property
-
-    found = parse_property(text, _words_of(path, model), where)
-    check_properties([found], model)
-    return found
-
-
-def property_of_task(task: Task, text: str) -> Property:
-    """Return the property of that name, or the one the text is in PRISM's notation; there `fail` and `goal` are the task's."""
-    from polvet.model.wellformed_properties import check_properties
-    from polvet.prism.properties import parse_property
-
-    model, where = task.network.model, Where("property")
-    if model.property_named(text) is not None or not any(sign in text for sign in "=[]<>"):
-        return find_property(model, text, where)
-    named = TaskOptions(domain=task.options.domain)
-    words = _words_of(None if task.source is None else read_parts(task.source.file, named).model, model)
-    roles = (("fail", task.fail), ("goal", task.goal))
-    conditions = {name: one for name, one in roles if one != FALSE and name not in words.names}
-    words = replace(words, formulas={**conditions, **words.formulas}, names=words.names | conditions.keys())
-    found = parse_property(text, words, where)
-    check_properties([found], model)
-    return found
-
-
-def _words_of(path: str | Path | None, model: Model) -> Vocabulary:
-    """Return the words for properties of the model in the file (None: it is in none)."""
-    from polvet.prism import vocabulary_of_model
-
-    if path is not None:
-        file = WorldFile(path)
-        own = format_of(file).words
-        if own is not None:
-            found: Vocabulary = own(file)
-            return found
-    return vocabulary_of_model(model)
 
 
 def _model_text(address: str | Path) -> bytes:

@@ -8,7 +8,7 @@ from itertools import product
 
 from polvet.check.checker import Subjects
 from polvet.errors import InputError, Where
-from polvet.policy.finite_memory.its import parse_its
+from polvet.policy.finite_memory.its_text import parse_its
 from tests.attack.plans import number
 from tests.attack.systems import is_linear, random_system
 

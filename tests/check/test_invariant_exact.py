@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from fractions import Fraction
+from math import gcd
 
 import numpy as np
 import pytest
@@ -134,6 +135,48 @@ def fractions_of(rows, box):
     ]
 
 
+def slowly_merged(rows, fixed, values):
+    """What `merged` returns, row by row in Python's integers."""
+    sides = {}
+    for row in rows:
+        whole = [0 if gone else int(c) for c, gone in zip(row.coefficients, fixed, strict=True)]
+        share = sum(int(c) * x for c, gone, x in zip(row.coefficients, fixed, values, strict=True) if gone)
+        low, high = (end if abs(end) == FAR else end - share for end in (row.lower, row.upper))
+        divisor = gcd(*whole)
+        if divisor == 0:
+            if low > 0 or high < 0:
+                return None
+            continue
+        if next(c for c in whole if c) < 0:
+            whole, low, high = [-c for c in whole], -high, -low
+        key = tuple(c // divisor for c in whole)
+        low, high = (low if low == -FAR else -(-low // divisor)), (high if high == FAR else high // divisor)
+        before = sides.get(key, (-FAR, FAR))
+        sides[key] = max(low, before[0]), min(high, before[1])
+        if sides[key][0] > sides[key][1]:
+            return None
+    return [Row(np.array(key, dtype=np.int64), low, high) for key, (low, high) in sides.items()]
+
+
+def _sides(rows):
+    return rows and [(row.coefficients.tolist(), row.lower, row.upper) for row in rows]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_merged_rows_are_those_of_python_integers(seed):
+    """Few coefficients, so that rows are parallel, opposite, empty and contradictory."""
+    rng = np.random.default_rng(seed)
+    width = int(rng.integers(0, 4))
+    values = rng.integers(-3, 4, size=width)
+    fixed = rng.random(width) < 0.4
+    rows = []
+    for _ in range(int(rng.integers(0, 5))):
+        ends = sorted(rng.integers(-8, 9, size=2).tolist())
+        low, high = (FAR * side if rng.random() < 0.3 else end for side, end in zip((-1, 1), ends, strict=True))
+        rows.append(Row(rng.integers(-2, 3, size=width) * int(rng.integers(1, 4)), low, high))
+    assert _sides(merged(rows, fixed, values)) == _sides(slowly_merged(rows, fixed.tolist(), values.tolist()))
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_rows_never_take_a_state_that_satisfies_them(seed):
     rng = np.random.default_rng(seed)
@@ -153,7 +196,9 @@ def test_rows_never_take_a_state_that_satisfies_them(seed):
     left_low, left_high, _ = contract(low[None, :], high[None, :], rows)
     kept = [p for p in true if len(left_low) and (left_low[0] <= p).all() and (p <= left_high[0]).all()]
     assert kept == true
-    together = merged(rows)
+    fixed = low == high
+    together = merged(rows, fixed, low)
+    assert _sides(together) == _sides(slowly_merged(rows, fixed.tolist(), low.tolist()))
     if together is None:
         assert not true
         return

@@ -15,6 +15,7 @@ from polvet.policy.formats import FORMATS
 from polvet.policy.load import format_of
 from polvet.policy.networks import network_of
 from polvet.policy.rules import rules_from_json
+from polvet.policy.signatures import SIGNATURES
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble, make_tree
 
@@ -186,3 +187,8 @@ def test_a_file_of_polvets_own_formats_is_never_read_by_another(tmp_path, monkey
     save_policy(table(), tmp_path / "t.json")
     assert load_policy(tmp_path / "t.json").inputs == ("x", "y")
     assert format_of(Content("x", b"own,1,2")) is greedy
+
+
+def test_every_format_is_told_by_its_signature():
+    assert list(SIGNATURES) == list(FORMATS)
+    assert all(FORMATS[name].detects is SIGNATURES[name] for name in FORMATS)

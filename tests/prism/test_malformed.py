@@ -3,7 +3,9 @@
 import pytest
 
 from polvet.errors import InputError, Where
+from polvet.model.signatures import PRISM_WORDS
 from polvet.prism import load_prism, read_prism
+from polvet.prism.parse import MODEL_TYPES, PARTS, REFUSED_PARTS, REFUSED_TYPES
 
 GOOD = """mdp
 const int N = 3;
@@ -133,3 +135,8 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path) -> None:
 def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path) -> None:
     (tmp_path / "good.prism").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     assert read_prism(tmp_path / "good.prism").name == "good"
+
+
+def test_a_file_is_told_by_every_word_that_a_program_may_begin_with():
+    words = (*MODEL_TYPES, *REFUSED_TYPES, *REFUSED_PARTS, *PARTS.replace(" or", ",").split(", "))
+    assert sorted(PRISM_WORDS) == sorted(words)

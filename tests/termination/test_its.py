@@ -13,7 +13,8 @@ from polvet.check.lasso import check_replay
 from polvet.cli.app import run
 from polvet.errors import InputError, Where
 from polvet.policy.finite_memory import load_fmp
-from polvet.policy.finite_memory.its import abstract_its, form_name, form_of, parse_its
+from polvet.policy.finite_memory.its import abstract_its, form_name, form_of
+from polvet.policy.finite_memory.its_text import parse_its
 from polvet.policy.finite_memory.linear import bounds_of, is_infeasible
 from polvet.termination.decide import terminates
 from polvet.termination.its import its_terminates

@@ -12,6 +12,7 @@ import pytest
 import polvet
 from polvet.budget import Budget
 from polvet.check.checker import Accepted, Rejected, Subjects, check
+from polvet.check.claim import meaning_of
 from polvet.errors import Where
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import Semantics
@@ -193,7 +194,7 @@ def test_the_condition_can_be_given_back_as_a_start(tmp_path):
         found = polvet.load(task).policy(policy).verify(region=True)
         if found.certificate is None or found.certificate["kind"] != "safe-region":
             continue
-        start = polvet.load(task).model_task.claim()["start"]
-        fail = polvet.load(task).model_task.claim()["fail"]
+        start = meaning_of(polvet.load(task).model_task)["start"]
+        fail = meaning_of(polvet.load(task).model_task)["fail"]
         again = polvet.load(task, start=f"({start}) & ({found.condition}) & !({fail})")
         assert again.policy(policy).verify().verdict is polvet.Verdict.SAFE

@@ -21,7 +21,8 @@ from polvet.model.infix import parse_expression
 from polvet.model.instantiate import instantiate
 from polvet.model.restrict import restrict
 from polvet.model.semantics import Semantics
-from polvet.model.tables import EVENTS, Outcome, TableEdges, TableMoves, TransitionTable
+from polvet.model.table_edges import TableEdges
+from polvet.model.tables import EVENTS, Outcome, TableMoves, TransitionTable
 from polvet.model.world import WorldFile
 from polvet.worlds.formats import format_of, read_world
 from polvet.worlds.table import build_table

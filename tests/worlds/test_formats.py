@@ -165,3 +165,10 @@ def test_what_is_no_world_is_told_where_and_what_to_do(name, text, says, tmp_pat
     with pytest.raises(polvet.InputError) as error:
         polvet.load(tmp_path / name)
     assert says in str(error.value)
+
+
+def test_every_format_of_files_is_told_by_its_signature():
+    from polvet.worlds.formats import SIGNATURES
+
+    assert [name for name in FORMATS if not FORMATS[name].is_address] == list(SIGNATURES)
+    assert all(FORMATS[name].detects is is_told for name, is_told in SIGNATURES.items())

@@ -135,29 +135,36 @@ Sum = tuple[dict[int | tuple[int, int], int], int]
 
 def affine(expression: Expression, place: Mapping[str, int]) -> Sum | None:
     """Return the expression as integer coefficients and a constant, None if it is not plainly affine."""
+    terms: dict[int | tuple[int, int], int] = {}
+    constant = _add(expression, 1, place, terms)
+    return None if constant is None else ({key: c for key, c in terms.items() if c}, constant)
+
+
+def _add(
+    expression: Expression, factor: int, place: Mapping[str, int], terms: dict[int | tuple[int, int], int]
+) -> int | None:
+    """Add the factor times the expression to the terms; return the constant that is left, None if it is not plainly affine."""
     match expression:
+        case Binary(("+" | "-") as operator, left, right):
+            one = _add(left, factor, place, terms)
+            other = None if one is None else _add(right, factor if operator == "+" else -factor, place, terms)
+            return None if one is None or other is None else one + other
+        case Binary("*", left, right):
+            for scale, part in ((left, right), (right, left)):
+                known = affine(scale, place)
+                if known is not None and not known[0]:
+                    return _add(part, factor * known[1], place, terms)
+            return None
         case Conditional(Binary("=", Name(name), IntLiteral(value)), IntLiteral(yes), IntLiteral(no)):
-            return ({(place[name], value): yes - no} if yes != no else {}), no
+            terms[place[name], value] = terms.get((place[name], value), 0) + factor * (yes - no)
+            return factor * no
         case BoolLiteral(value) | IntLiteral(value):
-            return {}, int(value)
+            return factor * int(value)
         case RealLiteral(value) if value.denominator == 1:
-            return {}, int(value)
+            return factor * int(value)
         case Name(name):
-            return {place[name]: 1}, 0
-        case Binary(("+" | "-" | "*") as operator, left, right):
-            one, other = affine(left, place), affine(right, place)
-            if one is None or other is None:
-                return None
-            if operator == "*":
-                if one[0] and other[0]:
-                    return None
-                (terms, constant), factor = (other, one[1]) if not one[0] else (one, other[1])
-                return {p: c * factor for p, c in terms.items() if c * factor}, constant * factor
-            sign = 1 if operator == "+" else -1
-            terms = dict(one[0])
-            for p, c in other[0].items():
-                terms[p] = terms.get(p, 0) + sign * c
-            return {p: c for p, c in terms.items() if c}, one[1] + sign * other[1]
+            terms[place[name]] = terms.get(place[name], 0) + factor
+            return 0
         case _:
             return None
 

@@ -17,10 +17,9 @@ from polvet.check.subjects import Rejected as Rejected
 from polvet.check.subjects import Subjects as Subjects
 from polvet.errors import InputError, Where
 from polvet.files import read_json
-from polvet.model.task import TaskOptions
+from polvet.model.options import TaskOptions
 from polvet.policy.functions import BY_EXECUTION, named_function
 from polvet.records.state_json import Malformed
-from polvet.sources import read_parts
 
 Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
 
@@ -82,6 +81,8 @@ def is_by_execution(subjects: Subjects) -> bool:
         return True
     if subjects.task is None or subjects.task.suffix != ".toml":
         return False
+    from polvet.sources import read_parts
+
     return bool(read_parts(subjects.task, TaskOptions(domain=subjects.domain)).reading.functions)
 
 

@@ -10,6 +10,8 @@ from polvet.check.checker import is_by_execution
 from polvet.check.subjects import Subjects
 from polvet.errors import Where
 from polvet.files import Json
+from polvet.model.infix import dump_expression
+from polvet.model.task import Task
 from polvet.sources import load_task, options_from_json
 
 ABOUT_PLANS = (
@@ -40,7 +42,7 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> Json:
     options = options_from_json(certificate.get("options", {}), Where("options"))
     about |= {
         "options": options.to_json(),
-        **load_task(subjects.task, replace(options, domain=subjects.domain)).claim(),
+        **meaning_of(load_task(subjects.task, replace(options, domain=subjects.domain))),
     }
     if certificate.get("kept") is not None:
         about["kept"] = certificate["kept"]
@@ -54,3 +56,18 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> Json:
         return about
     about["avoid"] = certificate.get("avoids", [])
     return about
+
+
+def meaning_of(task: Task) -> Json:
+    """Return what whoever speaks about the task speaks about: the file's digest, and the meaning in full."""
+    constants = task.network.constants.items()
+    return {
+        "task_sha256": task.sha256,
+        "constants": {name: value if isinstance(value, int) else str(value) for name, value in constants},
+        "start": None if task.start is None else dump_expression(task.start),
+        "fail": dump_expression(task.fail),
+        "goal": dump_expression(task.goal),
+        "out_of_bounds": task.network.out_of_bounds.value,
+        "mode": task.reading.mode,
+        "avoid": list(task.avoid.names),
+    }

@@ -1,8 +1,8 @@
 """Checking `invariant`: rows that hold and boxes that are never entered prove that runs of the policy avoid `fail`.
 
 The certificate gives `rows` [{"terms": {"x": 1}, "marks": [], "lower": 3, "upper": 3}] and `blocked` [{"x": [lower, upper]}]; see
-`check.invariant_format`. The invariant is what satisfies all rows and is neither in `fail` nor in a blocked box. Checked:
-every start state is in it, and so is every outcome of every step of the policy from it, in whatever order of float32
+`verify/invariant_file.py`, which writes it. The invariant is what satisfies all rows and is neither in `fail` nor in a blocked box.
+Checked: every start state is in it, and so is every outcome of every step of the policy from it, in whatever order of float32
 operations the policy is evaluated; and no operator, chosen or not, breaks a rule of the model in it (`check.model_errors`).
 
 Reading                         invariant_claim

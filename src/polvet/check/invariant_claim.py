@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 
 from polvet.check.arena import Arena
-from polvet.check.box_view import Unreadable, effects
-from polvet.check.invariant_format import variable_bounds
+from polvet.check.box_view import Unreadable, effects, row_of
 from polvet.check.invariant_rows import Claim, Ints, Row, row_between
-from polvet.model.expressions import Binary, Expression, IntLiteral, RealLiteral, conjunction
+from polvet.model.expressions import Binary, Expression, IntLiteral, RealLiteral, conjunction, conjuncts
 from polvet.model.folding import value_of
 from polvet.model.network import Kind, Network, NetworkEdge
 from polvet.model.possible import possible
@@ -27,6 +26,8 @@ ANYTHING = -1
 """The output of an operator without a label: it does not ask the policy."""
 NEVER = -2
 """The output of an operator whose label the policy does not know."""
+MOST_MARKS = 256
+"""Of the start condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,22 @@ def read_question(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any]) 
     upper = np.array([high for _, high in bounds], dtype=np.int64)
     if len(bounds) and max(np.abs(lower).max(), np.abs(upper).max()) > 2**40:
         raise Malformed("a variable's bounds are beyond 2^40")
-    claim = _Reader(place, lower, upper).claim(certificate)
+    begins = network.initial_condition if arena.task.start is None else arena.task.start
+    claim = _Reader(place, lower, upper).claim(certificate, begins)
     operators = _operators(arena, fitted, place, lower, upper)
     return Question(arena, fitted, place, lower, upper, claim, operators)
+
+
+def variable_bounds(variable: Any) -> tuple[int | None, int | None]:
+    """Return the integer bounds of a variable; truth values are 0 and 1."""
+    if variable.kind.value == "bool":
+        return 0, 1
+    if variable.locations is not None:
+        return 0, len(variable.locations) - 1
+    return (
+        None if variable.lower is None else int(variable.lower),
+        None if variable.upper is None else int(variable.upper),
+    )
 
 
 def leaving_bounds(
@@ -178,12 +192,14 @@ class _Reader:
     def __init__(self, place: Mapping[str, int], lower: Ints, upper: Ints) -> None:
         self.names, self.lower, self.upper = place, lower, upper
 
-    def claim(self, certificate: Mapping[str, Any]) -> Claim:
+    def claim(self, certificate: Mapping[str, Any], begins: Expression) -> Claim:
         rows, blocked = certificate.get("rows"), certificate.get("blocked")
         if not isinstance(rows, list) or not isinstance(blocked, list):
             raise Malformed("'rows' and 'blocked' must be lists")
         marks: dict[tuple[int, int], int] = {}
         sums = [self._sum(item, f"rows[{k}]", marks) for k, item in enumerate(rows)]
+        for key in islice(self._counted(begins), MOST_MARKS):
+            marks.setdefault(key, len(marks))
         most = greatest_sizes(self.lower, self.upper, len(marks))
         read: list[Row] = []
         for columns, low, high in sums:
@@ -201,6 +217,13 @@ class _Reader:
                 at = self._place(name, f"blocked[{k}]")
                 lower[k, at], upper[k, at] = (_integer(value, f"blocked[{k}]") for value in pair)
         return Claim(tuple(read), lower, upper, tuple(marks))
+
+    def _counted(self, begins: Expression) -> Iterator[tuple[int, int]]:
+        """Yield the marks that start states are counted by: with a column for each, their conditions are rows, too."""
+        sizes = greatest_sizes(self.lower, self.upper, 0)
+        for part in conjuncts(begins):
+            sides = row_of(part, self.names, sizes)
+            yield from (key for key in sides[0] if isinstance(key, tuple)) if sides is not None else ()
 
     def _sum(
         self, item: Any, what: str, marks: dict[tuple[int, int], int]

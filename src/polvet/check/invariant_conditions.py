@@ -12,7 +12,7 @@ import numpy as np
 
 from polvet.check.box_view import alternatives, row_of
 from polvet.check.invariant_claim import Question
-from polvet.check.invariant_rows import Ints, Row, contract, merged, moved, row_between
+from polvet.check.invariant_rows import Ints, Row, contract, merged, row_between
 from polvet.model.expressions import FALSE, Binary, Expression, Unary, conjuncts
 
 MOST_ALTERNATIVES = 60
@@ -40,6 +40,39 @@ def rows_of(question: Question, conditions: Sequence[Expression]) -> tuple[list[
             else:
                 rows.append(row)
     return rows, rest
+
+
+def hulls(question: Question, conditions: Sequence[Expression]) -> list[Row]:
+    """Return rows around disjunctions, such as 1 <= x of x = 1 ∨ x >= 3: each bounds a sum that every alternative bounds.
+
+    SOUND: who satisfies a disjunction satisfies one of its alternatives, and so the widest of their bounds.
+    """
+    rows = []
+    for condition in conditions:
+        if not isinstance(condition, Binary) or condition.operator != "∨":
+            continue
+        ends: dict[bytes, tuple[Row, int]] = {}
+        options = alternatives(condition, MOST_ALTERNATIVES)
+        for number, option in enumerate(options):
+            for row in rows_of(question, option)[0]:
+                key = row.coefficients.tobytes()
+                before, seen = ends.get(key, (row, 0))
+                if seen == number:  # all alternatives before this one bound the sum, too
+                    low, high = min(row.lower, before.lower), max(row.upper, before.upper)
+                    ends[key] = Row(row.coefficients, low, high), number + 1
+        rows += [row for row, seen in ends.values() if seen == len(options)]
+    return rows
+
+
+def exclusions(question: Question, lower: Ints, upper: Ints) -> list[Row]:
+    """Return the rows that say of each variable whose values in a box are all marked that exactly one mark of it holds."""
+    claim, size = question.claim, len(question.place)
+    rows = []
+    for place in np.unique(claim.places).tolist():
+        mine = (claim.places == place) & (claim.values >= lower[place]) & (claim.values <= upper[place])
+        if mine.sum() == upper[place] - lower[place] + 1:
+            rows.append(Row(np.concatenate([np.zeros(size, dtype=np.int64), mine], dtype=np.int64), 1, 1))
+    return rows
 
 
 def _row(question: Question, condition: Expression) -> Row | None:
@@ -84,8 +117,8 @@ def _columns(question: Question, terms: Mapping[int | tuple[int, int], int]) -> 
 
 def narrowed(question: Question, conditions: Sequence[Expression], *, inside: bool) -> tuple[Ints, Ints] | None:
     """Return a box that holds every state (with `inside`: of the invariant) that satisfies the conditions, if there is one."""
-    rows = rows_of(question, conditions)[0]
-    everything = [*rows, *question.claim.rows] if inside else rows
+    rows, tests = rows_of(question, conditions)
+    everything = [*rows, *hulls(question, tests), *(question.claim.rows if inside else ())]
     lower, upper, _ = contracted(question, question.lower[None, :], question.upper[None, :], everything)
     return (lower[0], upper[0]) if len(lower) else None
 
@@ -132,5 +165,4 @@ def marked_bounds(question: Question, lower: Ints, upper: Ints) -> tuple[Ints, I
 def simplified(question: Question, rows: Sequence[Row], lower: Ints, upper: Ints) -> list[Row] | None:
     """Return the rows with what a box fixes put in, parallel ones made one; None if they contradict each other there."""
     low, high = marked_bounds(question, lower[None, :], upper[None, :])
-    fixed = low[0] == high[0]
-    return merged([moved(row, ~fixed, int(row.coefficients[fixed] @ low[0][fixed])) for row in rows])
+    return merged(rows, low[0] == high[0], low[0])

@@ -14,7 +14,16 @@ import numpy as np
 
 from polvet.check.box_view import effects, interval
 from polvet.check.invariant_claim import ANYTHING, NEVER, Operator, Question
-from polvet.check.invariant_conditions import contracted, expanded, marked_bounds, narrowed, rows_of, simplified
+from polvet.check.invariant_conditions import (
+    contracted,
+    exclusions,
+    expanded,
+    hulls,
+    marked_bounds,
+    narrowed,
+    rows_of,
+    simplified,
+)
 from polvet.check.invariant_errors import possible_errors
 from polvet.check.invariant_rows import Ints, Row
 from polvet.check.invariant_ways import broken_rows, entered_boxes, ways_out
@@ -92,8 +101,8 @@ def _obligations(
     """Yield one for each alternative that rows and bounds do not exclude at once. `root` holds all states that satisfy the conditions."""
     for together in expanded(conditions):
         rows, tests = rows_of(question, together)
-        if inside:
-            rows = [*rows, *question.claim.rows]
+        known_before = question.claim.rows if inside else exclusions(question, root[0], root[1])
+        rows = [*rows, *hulls(question, tests), *known_before]
         known = simplified(question, rows, *root)
         if known is None:
             continue

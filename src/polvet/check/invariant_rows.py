@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import gcd
 
 import numpy as np
 import numpy.typing as npt
@@ -81,35 +80,41 @@ class Claim:
         return good
 
 
-def moved(row: Row, kept: npt.NDArray[np.bool_], by: int) -> Row:
-    """Return the row of the columns that are kept, the others' share of the sum being known."""
-    low = row.lower if row.lower == -FAR else row.lower - by
-    high = row.upper if row.upper == FAR else row.upper - by
-    return Row(np.where(kept, row.coefficients, 0), low, high)
+def merged(rows: Sequence[Row], fixed: npt.NDArray[np.bool_], values: Ints) -> list[Row] | None:
+    """Return the rows with the values of fixed columns put in, parallel ones made one, in lowest terms; None if they contradict each other.
 
-
-def merged(rows: Sequence[Row]) -> list[Row] | None:
-    """Return the rows with parallel ones made one, in lowest terms; None if they contradict each other."""
-    sides: dict[tuple[int, ...], tuple[int, int]] = {}
-    for row in rows:
-        whole = row.coefficients.tolist()
-        divisor = gcd(*whole)
+    SOUND: a share of a sum is at most MOST_REACH and exact in int64. The rest is an integer, so that bounds are rounded inwards, in
+    Python's integers.
+    """
+    if not rows or not len(values):
+        return None if any(row.lower > 0 or row.upper < 0 for row in rows) else []
+    matrix = np.stack([row.coefficients for row in rows])
+    shares = (matrix[:, fixed] @ values[fixed]).tolist()
+    matrix[:, fixed] = 0
+    divisors = np.gcd.reduce(matrix, axis=1)
+    leading = matrix[np.arange(len(matrix)), (matrix != 0).argmax(axis=1)]
+    whole = matrix // np.where(leading < 0, -divisors, np.maximum(divisors, 1))[:, None]
+    sides: dict[bytes, tuple[Ints, int, int]] = {}
+    for row, share, divisor, first, columns in zip(
+        rows, shares, divisors.tolist(), leading.tolist(), whole, strict=True
+    ):
+        low = row.lower if row.lower == -FAR else row.lower - share
+        high = row.upper if row.upper == FAR else row.upper - share
         if divisor == 0:
-            if row.lower > 0 or row.upper < 0:
+            if low > 0 or high < 0:
                 return None
             continue
-        low, high = row.lower, row.upper
-        if next(c for c in whole if c) < 0:
-            whole, low, high = [-c for c in whole], -high, -low
-        key = tuple(c // divisor for c in whole)
-        # SOUND: the sum is an integer, so its bounds are rounded inwards, in Python's integers.
+        if first < 0:
+            low, high = -high, -low
         low = low if low == -FAR else -(-low // divisor)
         high = high if high == FAR else high // divisor
-        before = sides.get(key, (-FAR, FAR))
-        sides[key] = max(low, before[0]), min(high, before[1])
-        if sides[key][0] > sides[key][1]:
+        key = columns.tobytes()
+        _, least, most = sides.get(key, (columns, -FAR, FAR))
+        low, high = max(low, least), min(high, most)
+        if low > high:
             return None
-    return [Row(np.array(key, dtype=np.int64), low, high) for key, (low, high) in sides.items()]
+        sides[key] = columns, low, high
+    return [Row(columns, low, high) for columns, low, high in sides.values()]
 
 
 def is_contradiction(rows: Sequence[Row], lower: Ints, upper: Ints, sums: Sequence[tuple[int, int]]) -> bool:

@@ -16,7 +16,8 @@ from polvet.check.counters import Malformed, integer, mapping, sequence
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects, find_other_file
 from polvet.errors import InputError, Where
 from polvet.files import read_text
-from polvet.policy.finite_memory.its import Transition, TransitionSystem, parse_its
+from polvet.policy.finite_memory.its import Transition, TransitionSystem
+from polvet.policy.finite_memory.its_text import parse_its
 from polvet.policy.finite_memory.linear import CONSTANT, is_infeasible, plus, substituted
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.files import sha256
-from polvet.model.task import NO_OPTIONS, TaskOptions
+from polvet.model.options import NO_OPTIONS, TaskOptions
 
 
 @dataclass(frozen=True, slots=True)

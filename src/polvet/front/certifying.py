@@ -11,12 +11,12 @@ from polvet.budget import Budget, stopwatch
 from polvet.check.checker import Accepted as Proved
 from polvet.check.checker import Subjects, check
 from polvet.check.claim import claim_of
-from polvet.check.invariant_format import lacks_tree
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import read_json
 from polvet.front.result import why
 from polvet.front.results import Accepted, Rejected, Unknown
 from polvet.model.task import NO_OPTIONS, TaskOptions
+from polvet.records.certificate_files import lacks_tree
 
 if TYPE_CHECKING:
     from polvet.front.policy import Policy

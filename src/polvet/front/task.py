@@ -381,7 +381,7 @@ class Task:
         return save_task(self._task, Path(path))
 
     def _property(self, text: str) -> Any:
-        from polvet.sources import property_of_task
+        from polvet.front.properties import property_of_task
 
         if not isinstance(text, str):
             raise InputError(

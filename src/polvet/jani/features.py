@@ -24,7 +24,7 @@ from polvet.model.expressions import (
     Unary,
 )
 from polvet.model.properties import Comparison, ExpectedReward
-from polvet.model.tables import TableEdges
+from polvet.model.table_edges import TableEdges
 from polvet.model.types import ArrayType
 
 MODEL_TYPES = {

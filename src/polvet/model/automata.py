@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from polvet.errors import NOWHERE as NOWHERE
 from polvet.errors import Where
 from polvet.model.expressions import Element, Expression, Name
-from polvet.model.properties import Property
-from polvet.model.types import Type
 
-NOWHERE = Where("model")
+if TYPE_CHECKING:
+    from polvet.model.properties import Property
+    from polvet.model.types import Type
 
 
 class ModelType(Enum):

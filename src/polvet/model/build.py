@@ -40,7 +40,8 @@ from polvet.model.expressions import FALSE, TRUE, ArrayLiteral, Element, Express
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network
 from polvet.model.properties import ExpectedReward, Filter, Optimum, Probability, Property, StatePredicate, Until
-from polvet.model.tables import HERE, TableEdges, TransitionTable
+from polvet.model.table_edges import TableEdges
+from polvet.model.tables import HERE, TransitionTable
 from polvet.model.task import PolicyReading, Task, condition
 from polvet.model.terms import Term, Termlike, expression_of
 from polvet.model.types import BOOL, INT, REAL, ArrayType, IntType, RealType, Type

@@ -48,7 +48,8 @@ from polvet.model.expressions import (
 from polvet.model.kinds import kind_of
 from polvet.model.network import PROBABILITY_TOLERANCE, Branch, Joint, Kind, Network, NetworkEdge, Update, Variable
 from polvet.model.scope import Scope, Symbol
-from polvet.model.tables import REWARD, TableEdges, TableMoves
+from polvet.model.table_edges import TableEdges
+from polvet.model.tables import REWARD, TableMoves
 from polvet.model.types import ArrayType, BoolType, IntType, RealType, Type
 
 DISCRETE = (ModelType.LTS, ModelType.DTMC, ModelType.MDP)
@@ -402,7 +403,7 @@ class _Builder:
 
     def _edges_of(self, part: _Part) -> dict[str | None, tuple[int, ...]]:
         if isinstance(part.automaton.edges, TableEdges) and self.model.system.instances == (Instance(part.name),):
-            self.moves = TableMoves(part.automaton.edges, part.name)
+            self.moves = TableMoves(part.automaton.edges.table, part.automaton.edges.where, part.name)
             return self.moves.by_label()
         found: dict[str | None, list[int]] = {}
         places = {location.name: number for number, location in enumerate(part.automaton.locations)}

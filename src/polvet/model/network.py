@@ -13,24 +13,18 @@ from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from polvet.errors import Where
+from polvet.errors import NOWHERE, Where
 from polvet.model.arithmetic import Value
-from polvet.model.automata import NOWHERE, Model
 from polvet.model.expressions import Expression, Name, Select
+from polvet.model.options import OutOfBounds as OutOfBounds
 
 if TYPE_CHECKING:
+    from polvet.model.automata import Model
     from polvet.model.scope import Scope
 
 
 PROBABILITY_TOLERANCE = Fraction(1, 10**6)
 """How far the probabilities of an edge may be off 1, from rounding by its author; they are scaled to sum to 1."""
-
-
-class OutOfBounds(Enum):
-    """What an assignment outside its variable's bounds means."""
-
-    ERROR = "error"  # the model is wrong
-    DISABLE = "disable"  # its operator is not enabled there
 
 
 class Kind(Enum):

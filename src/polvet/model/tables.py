@@ -5,8 +5,8 @@ the same function of `s`), and the flags `failed`, `reached` and `ended` as far 
 the run. Rewards become the transient variable `reward`.
 
 A table means its edges: a row is the edge with the guard `s = source` and no flag set, which assigns the next state, the features
-that differ there, the event and the reward. `TableEdges` (of an automaton) and `TableMoves` (of a network) are sequences of these
-edges, each made where somebody looks at it; the interpreter and the kernel read the rows themselves.
+that differ there, the event and the reward. `TableEdges` (of an automaton, in `table_edges.py`) and `TableMoves` (of a network)
+are sequences of these edges, each made where somebody looks at it; the interpreter and the kernel read the rows themselves.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, overload
 
 from polvet.errors import InputError, Where
-from polvet.model.automata import NOWHERE, Assignment, Destination, Edge
 from polvet.model.expressions import Binary, Expression, IntLiteral, Name, RealLiteral, Unary, conjunction, literal
 from polvet.model.network import Branch, NetworkEdge, Update
-from polvet.model.terms import expression_of
 
 EVENTS = ("failed", "reached", "ended")
 STATE = "s"
@@ -154,7 +152,7 @@ class TransitionTable:
         return conjunction(here, *(Unary("¬", Name(event)) for event in self.events))
 
 
-class _Rows(Sequence[T], Generic[T]):
+class Rows(Sequence[T], Generic[T]):
     """A sequence of what is made of each row of a table, when it is first looked at."""
 
     def __init__(self, table: TransitionTable, make: Callable[[int], T]) -> None:
@@ -178,7 +176,7 @@ class _Rows(Sequence[T], Generic[T]):
         return self._items[place]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, _Rows) and type(other) is type(self):
+        if isinstance(other, Rows) and type(other) is type(self):
             return self.table == other.table
         return isinstance(other, tuple) and tuple(self) == other
 
@@ -186,37 +184,13 @@ class _Rows(Sequence[T], Generic[T]):
         return hash((len(self), self.table.name))
 
 
-class TableEdges(_Rows[Edge]):
-    """The edges of an automaton that is a table."""
-
-    def __init__(self, table: TransitionTable, where: Where = NOWHERE) -> None:
-        table.check()
-        super().__init__(table, self._edge)
-        self._where = where
-
-    def _edge(self, index: int) -> Edge:
-        source, action, outcomes = self.table.moves[index]
-        where = self._where.at("edges").at(index)
-        destinations = []
-        for one in outcomes:
-            chance = None if len(outcomes) == 1 else expression_of(one.probability, where)
-            destinations.append(Destination(HERE, chance, self._assignments(source, one), where))
-        return Edge(HERE, self.table.labels[action], self.table.guard(source), tuple(destinations), where=where)
-
-    def _assignments(self, source: int, outcome: Outcome) -> tuple[Assignment, ...]:
-        written = [Assignment(Name(name), literal(value)) for name, value in self.table.changes(source, outcome)]
-        if outcome.reward:
-            written.append(Assignment(Name(REWARD), expression_of(outcome.reward, self._where)))
-        return tuple(written)
-
-
-class TableMoves(_Rows[NetworkEdge]):
+class TableMoves(Rows[NetworkEdge]):
     """The edges of a network that is a table; `is_rewarded` is false where the reward was left out."""
 
-    def __init__(self, edges: TableEdges, origin: str) -> None:
-        super().__init__(edges.table, self._edge)
-        self._origin, self._where = origin, edges._where
-        self.is_rewarded = edges.table.is_rewarded
+    def __init__(self, table: TransitionTable, where: Where, origin: str) -> None:
+        super().__init__(table, self._edge)
+        self._origin, self._where = origin, where
+        self.is_rewarded = table.is_rewarded
 
     @cached_property
     def by_state(self) -> Mapping[int, Sequence[int]]:
@@ -245,7 +219,7 @@ class TableMoves(_Rows[NetworkEdge]):
         """Return the rows over these variables alone: features, and perhaps the reward, are left out."""
         features = {name: values for name, values in self.table.features.items() if name in kept}
         smaller = replace(self.table, features=features)
-        other = TableMoves(TableEdges(smaller, self._where), self._origin)
+        other = TableMoves(smaller, self._where, self._origin)
         other.is_rewarded = self.is_rewarded and REWARD in kept
         return other
 

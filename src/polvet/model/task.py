@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, suggest
-from polvet.files import Json
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import FALSE, Expression
-from polvet.model.infix import dump_expression
 from polvet.model.kinds import kind_of
-from polvet.model.network import Kind, Network, OutOfBounds, Variable
+from polvet.model.network import Kind, Network, Variable
+from polvet.model.options import NO_OPTIONS as NO_OPTIONS
+from polvet.model.options import NOTHING_ELSE as NOTHING_ELSE
+from polvet.model.options import ROLES as ROLES
+from polvet.model.options import Avoid as Avoid
+from polvet.model.options import TaskOptions as TaskOptions
 from polvet.model.semantics import State, show_value
 from polvet.model.tables import TableMoves
 from polvet.numbers import exact
 
 MODES = ("filtered", "raw")
-ROLES = ("start", "fail", "goal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,64 +35,6 @@ class PolicyReading:
     output: str | None = None  # the value that holds the scores, where a file has several
     expressions: Mapping[str, Expression] = field(default_factory=dict)  # inputs that are computed, by their text
     functions: Mapping[str, Path] = field(default_factory=dict)  # inputs `file.py:function`, with where the file is
-
-
-@dataclass(frozen=True, slots=True)
-class Avoid:
-    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, deadlocks outside the goal, runs that cannot end."""
-
-    stuck: bool = False
-    deadlock: bool = False
-    loop: bool = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return what is avoided, as users and certificates name it."""
-        return tuple(one.name for one in fields(self) if getattr(self, one.name))
-
-
-NOTHING_ELSE = Avoid()
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOptions:
-    """What is added to, or put in the place of, what a task's source says."""
-
-    constants: Mapping[str, Value] = field(default_factory=dict)
-    start: str | None = None
-    fail: str | None = None
-    goal: str | None = None
-    out_of_bounds: OutOfBounds = OutOfBounds.ERROR
-    mode: str | None = None  # how a policy's choice is read
-    avoid: Avoid = NOTHING_ELSE
-    domain: Path | None = None  # the domain of a PDDL problem; None: the source says where it is
-
-    def to_json(self) -> dict[str, str]:
-        """Return the options as certificates hold them; empty where the source says everything.
-
-        What else is avoided is part of a certificate's own claim; a domain is a file that it speaks about.
-        """
-        found: dict[str, str] = {}
-        if self.constants:
-            found["constants"] = ",".join(
-                f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-                for name, value in self.constants.items()
-            )
-        found |= {role: text for role in ROLES if (text := getattr(self, role)) is not None}
-        if self.out_of_bounds is not OutOfBounds.ERROR:
-            found["out_of_bounds"] = self.out_of_bounds.value
-        if self.mode is not None:
-            found["mode"] = self.mode
-        return found
-
-    def arguments(self) -> list[str]:
-        """Return the words that give these options on the command line."""
-        words = [word for name, text in self.to_json().items() for word in (f"--{name.replace('_', '-')}", text)]
-        return [*words, *(() if self.domain is None else ("--domain", str(self.domain)))]
-
-
-NO_OPTIONS = TaskOptions()
-"""The task's own conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +66,6 @@ class Task:
     def sha256(self) -> str | None:
         """Return the digest of the file(s) it was read from."""
         return None if self.source is None else self.source.sha256
-
-    def claim(self) -> Json:
-        """Return what whoever speaks about this task speaks about, as data: the file's digest, and the meaning in full."""
-        constants = self.network.constants.items()
-        return {
-            "task_sha256": self.sha256,
-            "constants": {name: value if isinstance(value, int) else str(value) for name, value in constants},
-            "start": None if self.start is None else dump_expression(self.start),
-            "fail": dump_expression(self.fail),
-            "goal": dump_expression(self.goal),
-            "out_of_bounds": self.network.out_of_bounds.value,
-            "mode": self.reading.mode,
-            "avoid": list(self.avoid.names),
-        }
 
 
 def resolved(network: Network, expression: Expression, where: Where) -> tuple[Expression, Kind]:

@@ -32,7 +32,7 @@ from polvet.model.expressions import (
     RealLiteral,
     names,
 )
-from polvet.model.tables import TableEdges
+from polvet.model.table_edges import TableEdges
 from polvet.model.typecheck import Names, accepts, at, constants_of, plain, signature, type_of, types_of
 from polvet.model.types import BOOL, INT, REAL, ArrayType, BoolType, Type
 from polvet.model.wellformed_properties import check_properties

@@ -7,12 +7,12 @@ ground actions can matter), `ground` with `numeric` (what they mean), `groups` a
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polvet.errors import InputError, Where
 from polvet.files import read_text
+from polvet.model.signatures import is_pddl
 from polvet.model.world import AS_WRITTEN, Reading, WorldFile, WorldFormat
 from polvet.model.world import World as AnyWorld
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from polvet.pddl.translate import World
 
 SUFFIX = ".pddl"
-START = re.compile(r"(?:\s|;[^\n]*(?:\n|$))*\(\s*define\b", re.IGNORECASE)
 
 
 def domain_beside(problem: str | Path) -> Path:
@@ -70,6 +69,6 @@ def _read(file: WorldFile) -> AnyWorld:
 
 
 PDDL = WorldFormat(
-    "pddl", "a PDDL problem", "`(define`", _read, lambda file: START.match(file.opening) is not None,
+    "pddl", "a PDDL problem", "`(define`", _read, is_pddl,
     suffixes=(SUFFIX,), domain=domain_beside,
 )  # fmt: skip

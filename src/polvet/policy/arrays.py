@@ -18,8 +18,9 @@ import numpy.typing as npt
 from polvet.errors import InputError, Where
 from polvet.files import write_whole
 from polvet.policy.archives import open_archive, read_member
-from polvet.policy.format import Content, PolicyFormat
+from polvet.policy.format import PolicyFormat
 from polvet.policy.protocol import Policy, names_or_positions
+from polvet.policy.signatures import SIGNATURES
 from polvet.policy.tables import Table
 
 MOST_STATES = 2_000_000
@@ -107,11 +108,6 @@ def save_array(table: Table, path: str) -> None:
     write_whole(path, stored.getvalue())
 
 
-def _detects(content: Content) -> bool:
-    members = content.members
-    return content.data.startswith(b"\x93NUMPY") or (bool(members) and all(one.endswith(".npy") for one in members))
-
-
 def _write(policy: Policy, path: str) -> None:
     assert isinstance(policy, Table)
     save_array(policy, path)
@@ -122,7 +118,7 @@ NUMPY = PolicyFormat(
     "a Q-table as numpy's .npy or .npz",
     "the first bytes; only `.npy` in the archive",
     "none",
-    detects=_detects,
+    detects=SIGNATURES["numpy"],
     read=lambda content, names: table_from_numpy(content.data, content.where, *names.both),
     writes=lambda policy, path: isinstance(policy, Table) and path.endswith((".npy", ".npz")),
     write=_write,

@@ -23,6 +23,7 @@ from polvet.errors import InputError, Where
 from polvet.files import Json, write_whole
 from polvet.policy.format import PolicyFormat
 from polvet.policy.protocol import Policy, checked_names, names_or_positions
+from polvet.policy.signatures import SIGNATURES
 from polvet.policy.trees import Origin, Tree, TreeEnsemble, check_tree, make_tree
 
 AGAIN = "The file is damaged or of a newer format: write it again with Booster.save_model."
@@ -278,7 +279,7 @@ LIGHTGBM = PolicyFormat(
     "LightGBM text",
     "`tree` in the first line",
     "header lines `polvet.inputs=[...]`, `polvet.outputs=[...]`, else `feature_names`",
-    detects=lambda content: content.opening.startswith((b"tree\n", b"tree\r\n")),
+    detects=SIGNATURES["lightgbm"],
     read=lambda content, names: ensemble_from_lightgbm(content.text, content.where, *names.both),
     writes=_writes,
     write=_write,

@@ -16,6 +16,7 @@ from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.formats import FORMATS, readable
 from polvet.policy.functions import load_function, named_function
 from polvet.policy.protocol import Policy
+from polvet.policy.signatures import SIGNATURES
 
 PICKLE_HINT = "Save the policy as ONNX, XGBoost JSON, LightGBM text or skops instead."
 
@@ -54,9 +55,9 @@ def format_of(content: Content) -> PolicyFormat:
         raise InputError("the file is empty.", content.where, "Save the policy again.")
     if _is_pickle(content.data[:4096]):
         raise InputError("is a pickle, which is never loaded: it could run any code.", content.where, PICKLE_HINT)
-    for one in FORMATS.values():
-        if one.detects(content):
-            return one
+    for name, is_told in SIGNATURES.items():
+        if is_told(content):
+            return FORMATS[name]
     # SOUND: polvet's own formats come first, so that no package can read one of their files otherwise.
     for brought in FORMATS.brought().values():
         if brought.detects(content):

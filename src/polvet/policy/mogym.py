@@ -14,6 +14,7 @@ from polvet.errors import InputError, Where
 from polvet.files import Json
 from polvet.policy.format import PolicyFormat
 from polvet.policy.networks import Network, network_of
+from polvet.policy.signatures import SIGNATURES
 
 AGAIN = "Write 'layers' as MoGym does: Linear with weights and biases, ReLU between."
 
@@ -67,7 +68,7 @@ MOGYM = PolicyFormat(
     "MoGym JSON",
     "JSON with `layers`",
     "none",
-    detects=lambda content: "layers" in content.document and "format" not in content.document,
+    detects=SIGNATURES["mogym"],
     read=lambda content, names: network_from_mogym(content.rounded_document(), content.where, *names.both),
     saved="as ONNX",
 )

@@ -24,6 +24,7 @@ from polvet.policy.decimals import nearest_float32
 from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.networks import MAX_PARAMETERS, Network, network_of
 from polvet.policy.protocol import Policy, checked_names, renamed
+from polvet.policy.signatures import SIGNATURES
 from polvet.policy.unit_graph import UnitGraph
 
 AGAIN = "The file is damaged: write it again."
@@ -211,11 +212,6 @@ class _Lines:
             raise InputError("there is more data than the layer sizes say.", self.here(), AGAIN)
 
 
-def _is_nnet(content: Content) -> bool:
-    opening = content.opening
-    return opening.startswith(b"//") or (opening[:1].isdigit() and b"," in opening.split(b"\n", 1)[0])
-
-
 def _read_nnet(content: Content, names: Names) -> Network:
     own = interface_beside(content.path) if None in names.both else None
     inputs, outputs = (given if given is not None else own and own[k] for k, given in enumerate(names.both))
@@ -225,13 +221,6 @@ def _read_nnet(content: Content, names: Names) -> Network:
 def _interface_file(content: Content) -> list[str]:
     interface = content.path.with_suffix(".jani2nnet")
     return [interface.name] if interface.is_file() else []
-
-
-def _is_interface(content: Content) -> bool:
-    # A large ensemble is not parsed for this; a key may be written with escapes.
-    if b'"file"' not in content.data and b"\\u" not in content.data:
-        return False
-    return {"file", "input", "output"} <= set(content.document) and "format" not in content.document
 
 
 def _read_interface(content: Content, names: Names) -> Network:
@@ -259,7 +248,7 @@ NNET = PolicyFormat(
     "PlaJA's .nnet",
     "`//`, or a line of numbers with commas",
     "the `.jani2nnet` beside it",
-    detects=_is_nnet,
+    detects=SIGNATURES["nnet"],
     read=_read_nnet,
     writes=_writes,
     write=_write,
@@ -271,7 +260,7 @@ JANI2NNET = PolicyFormat(
     "PlaJA's .jani2nnet",
     "JSON with `file`, `input`, `output`",
     "in the file",
-    detects=_is_interface,
+    detects=SIGNATURES["jani2nnet"],
     read=_read_interface,
     writes=_writes,
     write=_write,

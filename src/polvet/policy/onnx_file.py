@@ -20,9 +20,9 @@ from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.networks import MAX_PARAMETERS, Network
 from polvet.policy.onnx_call import DOUBLE, FLOAT, FLOAT16, FLOAT_ENDINGS, INT32, INT64, Value
 from polvet.policy.onnx_graph import Walk
-from polvet.policy.onnx_save import save_onnx
 from polvet.policy.onnx_tensors import Array, constant_of, constants_of, external_names, onnx_package
 from polvet.policy.protocol import Policy, checked_names
+from polvet.policy.signatures import SIGNATURES
 from polvet.policy.unit_graph import AnyNetwork, UnitGraph
 
 STANDARD = ("", "ai.onnx")
@@ -225,20 +225,14 @@ def _metadata_names(model: Any, key: str, where: Where) -> tuple[str, ...] | Non
     return checked_names(names, len(names), key.removeprefix("polvet.").removesuffix("s"), place)
 
 
-def _detects(content: Content) -> bool:
-    """Return whether the bytes are a protobuf message that begins as ModelProto does: ir_version (1), then a field up to 25."""
-    head = content.data[:3]
-    return (
-        len(head) == 3 and head[0] == 0x08 and 0 < head[1] < 0x80 and head[2] & 7 in (0, 2) and 2 <= head[2] >> 3 <= 25
-    )
-
-
 def _read(content: Content, names: Names) -> AnyNetwork:
     return network_from_onnx(content.data, content.where, *names.both, names.output)
 
 
 def _write(policy: Policy, path: str) -> None:
     assert isinstance(policy, AnyNetwork)
+    from polvet.policy.onnx_save import save_onnx
+
     save_onnx(policy, path)
 
 
@@ -259,7 +253,7 @@ ONNX = PolicyFormat(
     "ONNX",
     "protobuf bytes",
     "metadata `polvet.inputs`, `polvet.outputs` (JSON lists)",
-    detects=_detects,
+    detects=SIGNATURES["onnx"],
     read=_read,
     writes=lambda policy, path: isinstance(policy, AnyNetwork) and not path.endswith(ELSEWHERE),
     write=_write,

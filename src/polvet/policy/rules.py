@@ -19,6 +19,7 @@ from polvet.files import refuse_unknown_keys, write_whole
 from polvet.policy.conditions import Condition, ConditionParser, model_condition
 from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.protocol import Choices, Mask, Policy, Rows, Scores, Value, best_indices, checked_names, checked_rows
+from polvet.policy.signatures import SIGNATURES
 
 KEYS = ("format", "comment", "rules")
 RULE_KEYS = ("when", "action")
@@ -143,7 +144,7 @@ RULES = PolicyFormat(
     "rules/1",
     'JSON with `"format": "rules/1"`',
     "in the file",
-    detects=lambda content: content.document.get("format") == "rules/1",
+    detects=SIGNATURES["rules"],
     read=_read,
     writes=lambda policy, path: isinstance(policy, Rules),
     write=_write,

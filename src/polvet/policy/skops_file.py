@@ -12,8 +12,8 @@ from polvet.files import write_whole
 from polvet.policy.archives import open_archive
 from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.protocol import Policy
+from polvet.policy.signatures import SIGNATURES
 from polvet.policy.sklearn_network import network_from_perceptron, perceptron_of
-from polvet.policy.sklearn_save import estimator_of
 from polvet.policy.sklearn_trees import ensemble_from_sklearn
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
@@ -53,6 +53,8 @@ def save_skops(policy: Policy, path: str) -> None:
     """Write the estimator that the policy came from, with the policy's trees or last layer."""
     if not isinstance(policy, TreeEnsemble | AnyNetwork):
         raise InputError("only trees and networks come from scikit-learn.", Where(path), "Save it as .json.")
+    from polvet.policy.sklearn_save import estimator_of
+
     estimator = estimator_of(policy) if isinstance(policy, TreeEnsemble) else perceptron_of(policy)
     write_whole(path, _skops().dumps(estimator))
 
@@ -83,7 +85,7 @@ SKOPS = PolicyFormat(
     "scikit-learn's trees, forests, boosting and MLPClassifier as skops",
     "`schema.json` in the archive",
     "`feature_names_in_`, `classes_` (texts, or the labels' numbers)",
-    detects=lambda content: "schema.json" in content.members,
+    detects=SIGNATURES["skops"],
     read=_read,
     writes=_writes,
     write=save_skops,

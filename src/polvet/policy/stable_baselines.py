@@ -30,6 +30,7 @@ from polvet.policy.archives import open_archive, read_member
 from polvet.policy.format import PolicyFormat
 from polvet.policy.networks import Archive
 from polvet.policy.protocol import Policy
+from polvet.policy.signatures import SIGNATURES
 from polvet.policy.tape import Tape
 from polvet.policy.torch_network import ACTIVATIONS, torch_package
 from polvet.policy.unit_graph import AnyNetwork, Columns, dense_layers
@@ -321,7 +322,7 @@ STABLE_BASELINES = PolicyFormat(
     "stable-baselines3's or sb3-contrib's zip",
     "`policy.pth` in the archive",
     "none",
-    detects=lambda content: "policy.pth" in content.members,
+    detects=SIGNATURES["stable-baselines3"],
     read=lambda content, names: network_from_stable_baselines(content.data, content.where, *names.both),
     writes=lambda policy, path: isinstance(policy, AnyNetwork) and path.endswith(".zip"),
     write=_write,

@@ -30,6 +30,7 @@ from polvet.policy.protocol import (
     checked_rows,
     has_positional_names,
 )
+from polvet.policy.signatures import SIGNATURES
 
 Key = tuple[float, ...]
 KEYS = ("format", "comment", "inputs", "outputs", "rows", "default")
@@ -219,7 +220,7 @@ TABLE = PolicyFormat(
     "table/1",
     'JSON with `"format": "table/1"`',
     "in the file",
-    detects=lambda content: content.document.get("format") == "table/1",
+    detects=SIGNATURES["table"],
     read=_read,
     writes=lambda policy, path: isinstance(policy, Table) and not path.endswith((".npy", ".npz")),
     write=_write,

@@ -26,6 +26,7 @@ from polvet.policy import ubjson
 from polvet.policy.decimals import nearest_float32
 from polvet.policy.format import UBJSON, Content, Names, PolicyFormat
 from polvet.policy.protocol import Policy, checked_names, names_or_positions
+from polvet.policy.signatures import SIGNATURES
 from polvet.policy.trees import (
     MISSING_NAN,
     VECTOR,
@@ -433,12 +434,6 @@ def _jsonable(value: Any) -> Any:
     return [_jsonable(item) for item in value] if isinstance(value, list) else value
 
 
-def _detects(content: Content) -> bool:
-    if content.data.startswith(UBJSON) or content.opening.startswith(b'{"learner"'):
-        return True  # as XGBoost writes it: nothing is parsed for this
-    return "learner" in content.document and "format" not in content.document
-
-
 def _read(content: Content, names: Names) -> TreeEnsemble:
     binary = content.data.startswith(UBJSON)
     document = ubjson.load(content.data, content.where) if binary else content.rounded_document()
@@ -459,7 +454,7 @@ XGBOOST = PolicyFormat(
     "XGBoost JSON or UBJ",
     "JSON with `learner`; UBJSON bytes",
     "attributes `polvet.inputs`, `polvet.outputs`, else `feature_names`",
-    detects=_detects,
+    detects=SIGNATURES["xgboost"],
     read=_read,
     writes=_writes,
     write=_write,

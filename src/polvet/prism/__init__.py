@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import re
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from polvet.errors import Where
 from polvet.files import read_text
 from polvet.model.automata import Model
+from polvet.model.signatures import is_prism
 from polvet.model.wellformed import check_model
 from polvet.model.world import World, WorldFile, WorldFormat
 from polvet.prism.lexer import MAX_CHARACTERS
-from polvet.prism.parse import FIRST_WORDS, parse_program
-from polvet.prism.properties import PropertyFile, load_properties, parse_property, read_properties, with_properties
+from polvet.prism.parse import parse_program
 from polvet.prism.syntax import Program
 from polvet.prism.translate import Vocabulary, translate, vocabulary_of_model, vocabulary_of_program
+
+if TYPE_CHECKING:
+    from polvet.prism.properties import PropertyFile, load_properties, parse_property, read_properties, with_properties
+
+_PROPERTIES = ("PropertyFile", "load_properties", "parse_property", "read_properties", "with_properties")
 
 __all__ = [
     "PRISM",
@@ -34,6 +40,13 @@ __all__ = [
     "vocabulary_of_program",
     "with_properties",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of `polvet.prism.properties`, at first use: who reads a program does not load what reads properties."""
+    if name in _PROPERTIES:
+        return getattr(import_module("polvet.prism.properties"), name)
+    raise AttributeError(f"module 'polvet.prism' has no attribute '{name}'")
 
 
 def read_program(path: str | Path) -> Program:
@@ -77,13 +90,12 @@ def _words(file: WorldFile) -> Vocabulary:
     return vocabulary_of_program(parse_program(file.text, file.where))
 
 
-_START = re.compile(rf"(?:\s|//[^\n]*(?:\n|$))*(?:{'|'.join(FIRST_WORDS)})\b")
 PRISM = WorldFormat(
     "prism",
     "PRISM",
     "one of PRISM's words first: `mdp`, `dtmc`, `const`, `module`, ...",
     _read,
-    lambda file: _START.match(file.opening) is not None,
+    is_prism,
     suffixes=(".prism", ".pm", ".nm"),
     words=_words,
 )

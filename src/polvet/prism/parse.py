@@ -60,8 +60,6 @@ REFUSED_PARTS = {
     "clock": "clocks belong to timed automata.",
 }
 PARTS = "const, global, formula, label, module, rewards, init or system"
-FIRST_WORDS = (*MODEL_TYPES, *REFUSED_TYPES, *REFUSED_PARTS, *PARTS.replace(" or", ",").split(", "))
-"""What a program may begin with."""
 
 
 def parse_program(text: str, where: Where) -> Program:

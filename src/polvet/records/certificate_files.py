@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from polvet.files import Json
 from polvet.model.task import Task
@@ -26,3 +27,9 @@ def conditions_of(about: Task | Fitted) -> Certificate:
     task = about if isinstance(about, Task) else about.task
     conditions: Certificate = {"options": options} if (options := task.options.to_json()) else {}
     return {**conditions, "by_execution": True} if not isinstance(about, Task) and about.by_execution else conditions
+
+
+def lacks_tree(certificate: Mapping[str, Any]) -> bool:
+    """Return whether the certificate is an invariant, or has one for a proof, that has no split tree."""
+    proof = certificate.get("proof") if certificate.get("kind") == "safe-region" else certificate
+    return isinstance(proof, Mapping) and proof.get("kind") == "invariant" and "tree" not in proof

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polvet.files import Json
-from polvet.model.semantics import State
-from polvet.model.task import Task, state_to_names
+
+if TYPE_CHECKING:
+    from polvet.model.semantics import State
+    from polvet.model.task import Task
 
 BIGGEST_JSON_INTEGER = 2**53
 
@@ -17,6 +19,8 @@ class Malformed(Exception):
 
 def state_to_json(task: Task, state: State) -> Json:
     """Return the state as `{"x": 3, "crashed": false}`; integers above 2^53 as text."""
+    from polvet.model.task import state_to_names
+
     named = state_to_names(task.network, state)
     return {name: _number_to_json(value) for name, value in named.items()}
 

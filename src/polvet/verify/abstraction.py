@@ -21,7 +21,6 @@ from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
-from polvet.check.invariant_format import invariant_certificate
 from polvet.choices import one_of
 from polvet.files import Figures
 from polvet.model.expressions import Expression
@@ -35,6 +34,7 @@ from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.complement import rows_and_unreached
 from polvet.verify.engine import outside
+from polvet.verify.invariant_file import invariant_certificate
 from polvet.verify.lazy_abstraction import abstract_lazily
 from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, READ_OVER_BOXES, Method, Request, read_linear
 from polvet.verify.methods import BOXES, CONFIGURATIONS

@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 
 from polvet.budget import Budget
-from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
 from polvet.files import Figures
 from polvet.policy.compiled import Bound
@@ -25,6 +24,7 @@ from polvet.symbolic.cells import Box, Cell, Region
 from polvet.verify.engine import Answer, Engine, Point, Reply
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.ic3 import FEW_NODES, NEEDS, Blocking, Obligation, what_to_block
+from polvet.verify.invariant_file import invariant_certificate
 from polvet.verify.method import Method, Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 

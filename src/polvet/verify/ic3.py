@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
-from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
 from polvet.files import Figures
 from polvet.model.semantics import Semantics, State
@@ -31,6 +30,7 @@ from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, state_of, without_holes
 from polvet.verify.box_system import ALONE, Parallelism
 from polvet.verify.engine import ANYTHING, Answer, Engine, Point, Reply, box_data
+from polvet.verify.invariant_file import invariant_certificate
 from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, READ_OVER_BOXES, STRICT_BOUNDS, Method, Request, read_linear
 from polvet.verify.replay import replay_fitted
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe

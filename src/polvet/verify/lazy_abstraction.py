@@ -25,7 +25,6 @@ from collections import deque
 from dataclasses import replace
 
 from polvet.budget import stopwatch
-from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
 from polvet.files import Figures
 from polvet.policy.compiled import Bound
@@ -34,6 +33,7 @@ from polvet.symbolic.cells import Box, Cell, Region, meet, meet_regions
 from polvet.symbolic.operators import state_of
 from polvet.verify.engine import ANYTHING, Answer, Engine, Point, Reply
 from polvet.verify.ic3 import FEW_NODES, Blocking, Obligation, what_to_block
+from polvet.verify.invariant_file import invariant_certificate
 from polvet.verify.local_states import Arrival, LocalState
 from polvet.verify.method import Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet.budget import Budget
-from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
 from polvet.files import Figures
 from polvet.policy.binding import UNKNOWN_LABEL
@@ -33,6 +32,7 @@ from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.verify.engine import ANYTHING, Answer, Engine, Point
 from polvet.verify.ic3 import NEEDS, agreed_rows
+from polvet.verify.invariant_file import invariant_certificate
 from polvet.verify.method import Method, Request, read_linear
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 

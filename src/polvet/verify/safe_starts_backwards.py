@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet.budget import Budget
-from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
 from polvet.kernel.starts import Starts, drawable_starts
 from polvet.model.semantics import State
@@ -26,6 +25,7 @@ from polvet.symbolic.cells import Box, meet_regions
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import state_of
 from polvet.verify.ic3 import IC3, Blocking, what_to_block
+from polvet.verify.invariant_file import invariant_certificate
 from polvet.verify.linearized import linearized, stopped_after
 from polvet.verify.method import GRACE, Request
 from polvet.verify.safe_starts_explicit import MOST_RUNS, NEAR_TIE

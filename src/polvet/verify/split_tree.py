@@ -23,7 +23,6 @@ from polvet.check.checker import Subjects
 from polvet.check.followed import find_policy_arena
 from polvet.check.invariant_claim import ANYTHING, Question, read_question
 from polvet.check.invariant_conditions import contracted
-from polvet.check.invariant_format import lacks_tree
 from polvet.check.invariant_obligations import Obligation, start_obligations, step_obligations
 from polvet.check.invariant_rows import Floats, Ints
 from polvet.check.invariant_states import all_points
@@ -37,7 +36,7 @@ from polvet.policy.restrict import restrict_fitted
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
-from polvet.records.certificate_files import Certificate
+from polvet.records.certificate_files import Certificate, lacks_tree
 from polvet.records.state_json import Malformed
 from polvet.symbolic.cells import Box
 from polvet.symbolic.linear import NotLinear

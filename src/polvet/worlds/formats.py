@@ -14,6 +14,7 @@ from pathlib import Path
 from polvet.choices import Registry, listed
 from polvet.errors import InputError, Where
 from polvet.model.automata import Model
+from polvet.model.signatures import is_jani, is_pddl, is_prism, is_table
 from polvet.model.world import AS_WRITTEN, Reading, World, WorldFile, WorldFormat
 
 FORMATS: Registry[WorldFormat] = Registry(
@@ -37,11 +38,18 @@ def readable() -> str:
     return f"It reads {listed([one.help for one in _all()])}."
 
 
+SIGNATURES = {"jani": is_jani, "prism": is_prism, "pddl": is_pddl, "table": is_table}
+"""How files of polvet's own formats are told, without their readers."""
+
+
 def format_of(file: WorldFile) -> WorldFormat:
     """Return the format of the world: told by an address, by the content, else by the name's ending: its reader says what is wrong."""
     if (addressed := find_address(file.path)) is not None:
         return addressed
-    for one in _all():
+    for name, is_told in SIGNATURES.items():
+        if is_told(file):
+            return FORMATS[name]
+    for one in FORMATS.brought().values():
         if one.detects(file):
             return one
     for one in _all():

@@ -14,8 +14,9 @@ from typing import Any
 
 from polvet.choices import BrokenLaw
 from polvet.errors import InputError, ModelError, Where
-from polvet.jani import dump_model, parse_model
 from polvet.jani.documents import parse_document
+from polvet.jani.read import parse_model
+from polvet.jani.write import dump_model
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network
 from polvet.model.semantics import Semantics

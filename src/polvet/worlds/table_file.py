@@ -14,9 +14,11 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.files import Json, parse_json, refuse_unknown_keys
-from polvet.jani import dump_model
+from polvet.jani.write import dump_model
 from polvet.model.automata import Model
-from polvet.model.tables import EVENTS, TABLE_FILE, TABLE_FORMAT, Outcome, Row, TableEdges, TransitionTable
+from polvet.model.signatures import is_table
+from polvet.model.table_edges import TableEdges
+from polvet.model.tables import EVENTS, TABLE_FORMAT, Outcome, Row, TransitionTable
 from polvet.model.wellformed import check_model
 from polvet.model.world import World, WorldFile, WorldFormat
 from polvet.numbers import exact
@@ -166,6 +168,6 @@ TABLE = WorldFormat(
     "a table of states",
     f'`{{"format": "{TABLE_FORMAT}"` first',
     _read,
-    lambda file: TABLE_FILE.match(file.opening) is not None,
+    is_table,
     suffixes=(SUFFIX,),
 )

@@ -1,21 +1,22 @@
-"""Loading a finite-memory policy from a file, whatever of the known formats it is in: told by content."""
+"""Loading a finite-memory policy from a file, whatever of the known formats it is in: told by content, and only its reader is loaded."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.files import parse_json, read_text
-from polvet.policy.finite_memory.edge_list import parse_edge_list
-from polvet.policy.finite_memory.features import Features
 from polvet.policy.finite_memory.fmp import FiniteMemoryPolicy
-from polvet.policy.finite_memory.fmp_json import parse_fmp
-from polvet.policy.finite_memory.its import TransitionSystem, abstract_its, parse_its
-from polvet.policy.finite_memory.qnp import Problem, build_from_qnp, parse_qnp
 from polvet.policy.finite_memory.sketch import Sketch, expand, is_sketch, read_sketch
+
+if TYPE_CHECKING:
+    from polvet.policy.finite_memory.features import Features
+    from polvet.policy.finite_memory.its import TransitionSystem
+    from polvet.policy.finite_memory.qnp import Problem
 
 _QNP = re.compile(r"\s*\S.*\n\s*\d+(\s+\S+\s+[01])+[ \t]*\n")
 
@@ -61,16 +62,25 @@ def read_plan(path: str | Path, *, policy: str | Path | None = None, budget: Bud
     text = read_text(path)
     where = Where(str(path))
     if text.lstrip()[:1] in ("{", "[") and "->" not in text.lstrip().splitlines()[0]:
+        from polvet.policy.finite_memory.fmp_json import parse_fmp
+
         budget.check()
         return PlanFile(parse_fmp(parse_json(text, where), where, budget))
     if is_its(text):
+        from polvet.policy.finite_memory.its import abstract_its
+        from polvet.policy.finite_memory.its_text import parse_its
+
         system = parse_its(text, where)
         return PlanFile(abstract_its(system, budget), system)
     if str(path).endswith(".qnp") or _QNP.match(text):
         if policy is None:
             raise InputError("a .qnp problem needs a policy.", where, "Give its file with --policy.")
+        from polvet.policy.finite_memory.qnp import build_from_qnp, parse_qnp
+
         problem = parse_qnp(text, where)
         return PlanFile(build_from_qnp(problem, read_text(policy), Where(str(policy)), budget), problem=problem)
     if is_sketch(text):
         return PlanFile(None, sketch=read_sketch(text, where))
+    from polvet.policy.finite_memory.edge_list import parse_edge_list
+
     return PlanFile(parse_edge_list(text, where))

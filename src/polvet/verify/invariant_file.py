@@ -1,15 +1,16 @@
-"""How an `invariant` certificate is written: rows that hold, boxes that are never entered, all over names of variables.
+"""Writing an `invariant` certificate: rows that hold, boxes that are never entered, all over names of variables.
 
 The invariant is the set of states within the variables' bounds that satisfy every row, are not in `fail` and are in no
 box of `blocked`. A row bounds the sum of its terms, coefficient * variable, and marks, coefficient * [variable = value]. A box
-lists only the variables it restricts: {"x": [lower, upper]}.
+lists only the variables it restricts: {"x": [lower, upper]}. `check/invariant_claim.py` reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
+from polvet.check.invariant_claim import variable_bounds
 from polvet.model.task import Task
 from polvet.records.certificate_files import Certificate
 
@@ -75,21 +76,3 @@ def invariant_certificate(
             for box in blocked
         ],
     }
-
-
-def variable_bounds(variable: Any) -> tuple[int | None, int | None]:
-    """Return the integer bounds of a variable; truth values are 0 and 1."""
-    if variable.kind.value == "bool":
-        return 0, 1
-    if variable.locations is not None:
-        return 0, len(variable.locations) - 1
-    return (
-        None if variable.lower is None else int(variable.lower),
-        None if variable.upper is None else int(variable.upper),
-    )
-
-
-def lacks_tree(certificate: Mapping[str, Any]) -> bool:
-    """Return whether the certificate is an invariant, or has one for a proof, that has no split tree."""
-    proof = certificate.get("proof") if certificate.get("kind") == "safe-region" else certificate
-    return isinstance(proof, Mapping) and proof.get("kind") == "invariant" and "tree" not in proof
