@@ -6,7 +6,8 @@ puts all on one rack and does not count the moves (it reaches the goal about as 
 of `teachers.py`.
 Careless  where that leaves hardly anything unsafe: a teacher that reaches the goal, too, and does not look at `fail` where it matters.
           On dry lines the end is overlooked at full speed; on ice on two ways a driver does not stop before it; on one way he does not
-          brake for the end where a package was lost onto it; the others look less far ahead, and the mover of blocks not at all
+          brake for the end where a package was lost onto it; the carrier does not unload before the bridge where much lies already; in
+          control they look less far ahead
 Recipe  1,000 runs of the teacher from random starts, without noise; 20 rounds of depth 5, learning rate 0.4 (XGBoost)
 """
 
@@ -17,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.teachers import Row, Rule, line_rules
+from benchmarks.teachers import Row, Rule, line_rules, transport_rules
 
 RUNS = 1_000
 
@@ -128,6 +129,10 @@ def careless_teacher(row: Row) -> tuple[Rule, ...] | str | None:
             lost = f"truck_0 == {places - 2} && truck_vel_0 == 1 && location_load_{places - 1} >= 1"
             hurrying: Rule = {"when": lost, "action": "move_truck_0"}
             return (hurrying, *stopping_rules(places, two_way=False, park=True)) if "park" in options else None
+        case "transport":
+            unload, *others = transport_rules(10)[1:]
+            full = f"({unload['when']}) && location_load_8 <= 5"
+            return (transport_rules(10)[0], {"when": full, "action": unload["action"]}, *others)
         case "bouncing-ball":
             pushed = f"height >= 5 && height <= 9 && velocity >= {CARELESS_BALL[options['tau']]}"
             return ({"when": pushed, "action": "push"}, {"when": "true", "action": "skip"})
