@@ -6,7 +6,7 @@ puts all on one rack and does not count the moves (it reaches the goal about as 
 of `teachers.py`.
 Careless  where that leaves hardly anything unsafe: a teacher that reaches the goal, too, and does not look at `fail` where it matters.
           On dry lines the end is overlooked at full speed; on ice on two ways a driver does not stop before it; on one way he does not
-          brake for the end where a package was lost onto it; the carrier does not unload before the bridge where much lies already; in
+          brake for the end where a package was lost onto it; the carrier takes over the bridge what was loaded at the start; in
           control they look less far ahead
 Recipe  1,000 runs of the teacher from random starts, without noise; 20 rounds of depth 5, learning rate 0.4 (XGBoost)
 """
@@ -24,8 +24,10 @@ RUNS = 1_000
 
 
 def max_steps(row: Row) -> int:
-    """Return how long runs may be: control goes on for a given time, the others are done in fewer steps."""
-    return 1_200 if "tau" in "".join(row.domain) else 300
+    """Return how long runs may be: control goes on for a given time, on ice a truck may go back and forth, others need fewer."""
+    if "tau" in "".join(row.domain):
+        return 1_200
+    return 1_000 if row.domain[0] == "two-way-line" and "icy=true" in row.domain else 300
 
 
 def fast_rules(places: int, *, two_way: bool, overlooking: bool = False) -> tuple[Rule, ...]:
@@ -130,9 +132,8 @@ def careless_teacher(row: Row) -> tuple[Rule, ...] | str | None:
             hurrying: Rule = {"when": lost, "action": "move_truck_0"}
             return (hurrying, *stopping_rules(places, two_way=False, park=True)) if "park" in options else None
         case "transport":
-            unload, *others = transport_rules(10)[1:]
-            full = f"({unload['when']}) && location_load_8 <= 5"
-            return (transport_rules(10)[0], {"when": full, "action": unload["action"]}, *others)
+            deliver, _, *others = transport_rules(10)
+            return (deliver, *others)
         case "bouncing-ball":
             pushed = f"height >= 5 && height <= 9 && velocity >= {CARELESS_BALL[options['tau']]}"
             return ({"when": pushed, "action": "push"}, {"when": "true", "action": "skip"})

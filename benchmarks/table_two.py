@@ -26,10 +26,11 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -322,9 +323,9 @@ def page(found: dict[str, Figures]) -> str:
         f"a campaign has about {' or '.join(f'{one:g}' for one in seconds)} CPU seconds (what it used is told: the limit is by the clock",
         "of a busy machine, made longer by how busy it is), one thread, not 72 hours;",
         "1,000 starts instead of 10,000 for control, 300 for Beluga with 8 jigs;",
-        "%Goal counts runs of at most 300 steps (control: 1,200), 10 of each start or more.",
+        "%Goal counts runs of at most 300 steps (ice on two ways: 1,000; control: 1,200), 10 of each start or more.",
         "",
-        f"Of {len(list(rows()))} rows, the input policies of {len(recipe)} were judged. {len(reach)} of them reach the goal as often as",
+        f"Of {len(_rows())} rows, the input policies of {len(recipe)} were judged. {len(reach)} of them reach the goal as often as",
         f"the paper's, or at most one point less often. Of {len(never)} no unsafe start is known: with this teacher the",
         f"recipe leaves nothing to repair. Where fewer than {HARDLY:g}% of the starts are unsafe, *careless teacher* stands beside: the",
         "same recipe with a teacher that reaches the goal as well and does not look at `fail` where it matters, as a network does not that",
@@ -370,7 +371,7 @@ def page(found: dict[str, Figures]) -> str:
     waiting = [name for name in judged if name not in names and found[name]["input"]["unsafe"] > 0]
     if waiting:
         lines += ["## No campaign", "", "; ".join(waiting) + ": there was no time for them.", ""]
-    missing = [row.name for row in rows() if row.name not in judged]
+    missing = [name for name in _rows() if name not in judged]
     if missing:
         lines += ["## Not run", "", "; ".join(missing) + ": there was no time for them.", ""]
     return "\n".join(lines)
@@ -422,14 +423,18 @@ def _lack(one: Figures, loop: str) -> str:
 
 def _row(name: str) -> Row:
     """Return the row of an entry."""
-    own = name.removesuffix(CARELESS)
-    return next(row for row in rows() if row.name == own)
+    return _rows()[name.removesuffix(CARELESS)]
+
+
+@cache
+def _rows() -> dict[str, Row]:
+    return {row.name: row for row in rows()}
 
 
 def _names() -> Iterator[str]:
     """Yield every name that an entry may have, each row followed by itself with a careless teacher."""
-    for row in rows():
-        yield from (row.name, row.name + CARELESS)
+    for name in _rows():
+        yield from (name, name + CARELESS)
 
 
 def _reaches(name: str, one: Figures) -> bool:
@@ -564,7 +569,7 @@ def read() -> dict[str, Figures]:
 
 def keep(name: str, known: Figures) -> None:
     """Keep what is known of one entry, whoever else keeps another one meanwhile."""
-    with FILE.with_suffix(".lock").open("w") as lock:
+    with (Path(tempfile.gettempdir()) / "polvet-table-two.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         write_whole(FILE, json.dumps(read() | {name: known}, indent=1) + "\n")
 
