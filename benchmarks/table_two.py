@@ -298,7 +298,10 @@ def met(one: Figures, loop: str) -> str:
     if outcome == "stopped":  # from some start no policy is safe
         return "-"
     unsafe = 0.0 if outcome.startswith("safe") else final["unsafe"] + 100 * final["open"] / final["starts"]
-    return "yes" if unsafe <= 1 and final["goal"] >= one["input"]["goal"] - 1 else "no"
+    repaired = (
+        unsafe <= 1 and unsafe < one["input"]["unsafe"]
+    )  # a policy that hardly ever failed must fail less often still
+    return "yes" if repaired and final["goal"] >= one["input"]["goal"] - 1 else "no"
 
 
 def page(found: dict[str, Figures]) -> str:
@@ -392,10 +395,10 @@ def _counts(found: dict[str, Figures], names: Sequence[str]) -> list[str]:
     every = {loop: [met(found[name], loop) for name in names] for loop in LOOPS}
     single = ", ".join(f"{loop} {one.count('yes')} of {len(one) - one.count('-')}" for loop, one in every.items())
     return [
-        f"{len(rows_of['paper'])} rows have campaigns, {len(names)} of each loop. *Met*: at most 1% unsafe at the end, undecided starts",
-        "counted as unsafe unless a proof covers them, and %Goal at most one point lower. In all campaigns of a row, where there was",
-        f"something to show (a row from some start of which no policy is safe shows nothing): **{told}**;",
-        f"single campaigns: {single}.",
+        f"{len(rows_of['paper'])} rows have campaigns, {len(names)} of each loop. *Met*: at most 1% unsafe at the end and less than at first,",
+        "undecided starts counted as unsafe unless a proof covers them, and %Goal at most one point lower. In all campaigns of a row,",
+        "where there was something to show (a row from some start of which no policy is safe shows nothing):",
+        f"**{told}**; single campaigns: {single}.",
     ]
 
 
@@ -411,6 +414,8 @@ def _lack(one: Figures, loop: str) -> str:
     final, campaign, said = one[f"{loop}: final"], one[loop], []
     if final["unsafe"] > 1:
         said.append(f"{final['unsafe']:.2f}% unsafe")
+    elif final["unsafe"] >= one["input"]["unsafe"]:
+        said.append(f"{final['unsafe']:.2f}% unsafe as at first")
     elif final["unsafe"] + 100 * final["open"] / final["starts"] > 1 and not campaign["outcome"].startswith("safe"):
         said.append(f"{final['open']:,} starts undecided")
     if final["goal"] < one["input"]["goal"] - 1:

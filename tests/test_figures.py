@@ -88,6 +88,13 @@ def debugged() -> tuple[str, ...]:
     return f"{len(rows)}", f"{len(safe)}", f"{median(safe):.0f}"
 
 
+def by_the_recipe() -> tuple[str, ...]:
+    known = results("table-two")
+    campaigns = [name for name, one in known.items() if "polvet: final" in one]
+    ours, theirs = (list(bars(known, campaigns, loop).values()) for loop in ("polvet", "paper"))
+    return str(ours.count("yes")), str(len(ours) - ours.count("-")), str(theirs.count("yes"))
+
+
 def belugas() -> tuple[str, ...]:
     return (
         f"{debugging('Beluga (5 Jigs)')['seconds']:.0f}",

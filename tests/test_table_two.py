@@ -32,6 +32,9 @@ def entry(outcome="improved", *, unsafe=0.0, undecided=0, goal=80.0, before=50.0
         (entry(reached=79.0), "yes"),
         (entry("safe", reached=78.9), "no"),
         (entry("safe, goal lost", reached=20.0), "no"),
+        (entry(before=0.6, unsafe=0.6), "no"),
+        (entry(before=0.6, undecided=6), "no"),
+        (entry(before=0.6, unsafe=0.5), "yes"),
         (entry(before=0.0), "-"),  # there was nothing to repair
         (entry("stopped", unsafe=100.0), "-"),  # no policy is safe
     ],
