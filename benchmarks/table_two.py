@@ -395,7 +395,7 @@ def _counts(found: dict[str, Figures], names: Sequence[str]) -> list[str]:
     every = {loop: [met(found[name], loop) for name in names] for loop in LOOPS}
     single = ", ".join(f"{loop} {one.count('yes')} of {len(one) - one.count('-')}" for loop, one in every.items())
     return [
-        f"{len(rows_of['paper'])} rows have campaigns, {len(names)} of each loop. *Met*: at most 1% unsafe at the end and less than at first,",
+        f"{len(rows_of['paper'])} rows have campaigns, {len(names)} of each loop. *Met*: at most 1% unsafe at the end, less than at first,",
         "undecided starts counted as unsafe unless a proof covers them, and %Goal at most one point lower. In all campaigns of a row,",
         "where there was something to show (a row from some start of which no policy is safe shows nothing):",
         f"**{told}**; single campaigns: {single}.",
