@@ -7,7 +7,7 @@ of `teachers.py`.
 Careless  where that leaves hardly anything unsafe: a teacher that reaches the goal, too, and does not look at `fail` where it matters.
           On dry lines the end is overlooked at full speed; on ice on two ways a driver does not stop before it; on one way he does not
           brake for the end where a package was lost onto it; the carrier takes over the bridge what was loaded at the start; in
-          control they look less far ahead
+          control they look less far ahead; the mover of blocks is optimal for the goal alone
 Recipe  1,000 runs of the teacher from random starts, without noise; 20 rounds of depth 5, learning rate 0.4 (XGBoost)
 """
 
@@ -106,16 +106,18 @@ def teacher_of(row: Row) -> tuple[Rule, ...] | str:
             return row.teacher
 
 
+BLIND = "optimal, blind"
+"""The teacher that is optimal for the goal alone."""
 CARELESS_BALL = {"0.5": "-0.5", "0.05": "-2.5", "0.01": "-2.8"}
 """For each time step, how fast the ball may fall for the careless player to push it."""
 CARELESS_PENDULUM = {"0.1": "0.02", "0.05": "0.003", "0.01": "-0.004"}
 """How many seconds the careless hand looks ahead."""
-CARELESS_CAR: tuple[Rule, ...] = (
-    {"when": "velocity > 28 && gap < 4 * (velocity - 28) + 2", "action": "brake"},
-    {"when": "gap > 45 && velocity < 29", "action": "accelerate"},
-    {"when": "velocity > 28.5 && gap < 45", "action": "brake"},
-    {"when": "true", "action": "keep"},
-)
+CARELESS_CAR = {
+    "0.4": ("4 * (velocity - 28) + 2", 45),
+    "0.05": ("4 * (velocity - 28) + 2", 45),
+    "0.01": ("2 * (velocity - 28) + 1", 0),
+}
+"""The gap below which the careless driver brakes, and the one below which fast driving is given up."""
 
 
 def careless_teacher(row: Row) -> tuple[Rule, ...] | str | None:
@@ -144,8 +146,16 @@ def careless_teacher(row: Row) -> tuple[Rule, ...] | str | None:
                 {"when": f"{leaning} < -0.02", "action": "rotate_right"},
                 {"when": "true", "action": "skip"},
             )
+        case "blocksworld":
+            return BLIND if row.teacher == "optimal" else f"{row.teacher}-careless"
         case "follow-car":
-            return CARELESS_CAR
+            near, calm = CARELESS_CAR[options["tau"]]
+            return (
+                {"when": f"velocity > 28 && gap < {near}", "action": "brake"},
+                {"when": "gap > 45 && velocity < 29", "action": "accelerate"},
+                {"when": f"velocity > 28.5 && gap < {calm}", "action": "brake"},
+                {"when": "true", "action": "keep"},
+            )
         case _:
             return None
 
@@ -157,14 +167,15 @@ def learn(row: Row, folder: Path, slug: str, teacher: tuple[Rule, ...] | str) ->
     rules = folder / f"{slug}.rules.json"
     if not isinstance(teacher, str):
         rules.write_text(json.dumps({"format": "rules/1", "rules": list(teacher)}))
-    elif teacher not in ("optimal", "auto"):
+    elif teacher not in ("optimal", "auto", BLIND):
         rules = folder / f"{teacher}.json"  # another row's policy
     if not policy.exists():
-        told = teacher if teacher in ("optimal", "auto") else str(rules)
+        told = "optimal" if teacher == BLIND else teacher if teacher in ("optimal", "auto") else str(rules)
+        blind = ("--fail", "false") if teacher == BLIND else ()
         _polvet("domains", *row.domain, "-o", str(task.with_suffix(".jani")))
         _polvet(
             "train", str(task), "--kind", "trees", "--teacher", str(told), "--max-states", "3000000",
-            "--max-steps", str(max_steps(row)), "--runs", str(RUNS), "-o", str(policy),
+            "--max-steps", str(max_steps(row)), "--runs", str(RUNS), "-o", str(policy), *blind,
         )  # fmt: skip
     return task, policy, rules if rules.exists() else None
 
