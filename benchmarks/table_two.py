@@ -64,6 +64,15 @@ CARELESS = ", careless teacher"
 HARDLY = 1.0
 """Per cent of unsafe starts below which the careless teacher's policy stands beside."""
 Figures = dict[str, Any]
+CAUSES: dict[tuple[str, ...], str] = {
+    ("8Blocks CA",): "costs multiply the states that the policy reaches, beyond what is searched; no method proves it in this time",
+    ("Beluga (6 Jigs)", "Beluga (8 Jigs)"): "deciding the states of all orders and repairing thousands of faults takes longer; "
+    "`--method retrain` makes such policies safe ([table](generalising.md))",
+    ("1 way line (30, 20) Icy", "1 way line (40, 25) Icy"): "from most starts no policy is safe, which was not decided in this time",
+    ("Inverted Pendulum (0.01)", "Follow Car (0.01)"): "where a fall or a crash cannot be avoided any more, the game over "
+    "all real values up to then does not fit into memory (the paper's fault analysis ran out of memory, too)",
+}  # fmt: skip
+"""What keeps rows from their bar, where that was looked into."""
 INPUTS = "benchmark|teacher %Unsafe|%Goal|input %Unsafe|open|input %Goal|remarks"
 QUALITY = (
     "benchmark|%Unsafe input|NoVer.|paper|open|Penalty|polvet|open|%Goal input|NoVer.|paper|Penalty|polvet"
@@ -406,7 +415,12 @@ def _not_met(found: dict[str, Figures], names: Sequence[str]) -> list[str]:
     """Return the campaigns that missed their bar, and by what."""
     lines = [f"| {name} | {loop} | {_lack(found[name], loop)} |"
              for name in names for loop in LOOPS if met(found[name], loop) == "no"]  # fmt: skip
-    return ["## Not met", "", "| benchmark | loop | why |", "|---|---|---|", *lines, ""] if lines else []
+    rows_of = {_row(name).name for name in names if any(met(found[name], loop) == "no" for loop in LOOPS)}
+    causes = [
+        f"- {', '.join(sorted(rows_of & set(some)))}: {text}" for some, text in CAUSES.items() if rows_of & set(some)
+    ]
+    head = ["## Not met", "", "| benchmark | loop | why |", "|---|---|---|", *lines, "", *causes, ""]
+    return head if lines else []
 
 
 def _lack(one: Figures, loop: str) -> str:
