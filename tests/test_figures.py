@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from benchmarks import control, verification, verification_loop
+from benchmarks.table_two import bars
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
@@ -39,6 +40,10 @@ def results(name: str) -> Any:
 def generalising(row: str, how: str) -> Any:
     ways = next(one["ways"] for one in results("generalising") if one["row"] == row)
     return next(way for way in ways if way["how"] == how)
+
+
+def checked_in(row: str) -> float:
+    return float(generalising(row, "all")["note"].partition("accepted in ")[2].partition(" s")[0])
 
 
 def kept_by_retraining() -> tuple[str, ...]:
@@ -82,6 +87,13 @@ def debugged() -> tuple[str, ...]:
     rows = [row["default"] for row in results("debugging").values()]
     safe = [row["seconds"] for row in rows if row["outcome"] == "safe"]
     return f"{len(rows)}", f"{len(safe)}", f"{median(safe):.0f}"
+
+
+def by_the_recipe() -> tuple[str, ...]:
+    known = results("table-two")
+    campaigns = [name for name, one in known.items() if "polvet: final" in one]
+    ours, theirs = (list(bars(known, campaigns, loop).values()) for loop in ("polvet", "paper"))
+    return str(ours.count("yes")), str(len(ours) - ours.count("-")), str(theirs.count("yes"))
 
 
 def belugas() -> tuple[str, ...]:
@@ -273,8 +285,13 @@ CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
         ("{} of them end *safe*, certified for all of their start states, half of these within {} seconds", lambda: debugged()[1:]),
         ("Beluga with 5 jigs takes {} seconds (", lambda: belugas()[:1]),
         (
-            "makes it *safe* from all 40,320 orders in {:.0f} CPU seconds",
-            lambda: (generalising("Beluga (8 jigs)", "all")["seconds"],),
+            "makes it *safe* from all 40,320 orders in {:.0f} CPU seconds, and its certificate is checked in {:.0f}",
+            lambda: (generalising("Beluga (8 jigs)", "all")["seconds"], checked_in("Beluga (8 jigs)")),
+        ),
+        (
+            "the policies of {} of {} rows where there is something to show end with at most 1 % of unsafe starts and as often at the goal "
+            "as before; by the paper's loop, those of {}.",
+            by_the_recipe,
         ),
         ("with 6 jigs {} seconds (there Gurobi timed out), with 8 jigs, three of them in their places, {} seconds", lambda: belugas()[1:]),
         (
@@ -323,6 +340,11 @@ CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
         ("For the small chunks above ({} to {} ms) that is a factor of {} to {},", chunks),
     ],
     "docs/debugging.md": [
+        (
+            "of the rows where there is something to show, {} of {} end hardly unsafe (undecided starts count as unsafe) and reach the "
+            "goal as before, with the paper's loop {}.",
+            by_the_recipe,
+        ),
         ("a LightGBM policy goes from {}% to {}% by this, where repairs of the safety faults alone left {}%", gathered),
         (
             "Over {} random worlds, made so that it is easy to lose the goal and with the best safe policy known, {} final policies "

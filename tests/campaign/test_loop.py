@@ -17,6 +17,7 @@ import pytest
 
 from polvet import domains
 from polvet.budget import Budget
+from polvet.campaign import steps
 from polvet.campaign.goals import lost_states
 from polvet.campaign.loop import debug
 from polvet.campaign.outcome import Outcome
@@ -38,6 +39,7 @@ from polvet.records.fault_files import read_faults
 from polvet.safety.decide import Decider
 from polvet.sources import load_task
 from polvet.verdict import Verdict
+from polvet.verify.verdicts import Unknown
 
 SHIPPED = Path(domains.__file__).parent / "policies"
 LINE = SHIPPED / "one-way-line-8-5.toml"
@@ -245,3 +247,21 @@ def test_where_leaves_cannot_keep_the_goal_only_faulty_states_change(tmp_path):
     allowed = Settings(starts=5, runs=1, fuzz_runs=1, keep=0, max_goal_loss=100.0)
     whole = debug(task, tmp_path / "walk.json", tmp_path / "other", allowed)
     assert [row.repair.method for row in fold(whole.records) if row.repair is not None][:1] == ["leaves"]
+
+
+def test_looking_for_exits_leaves_time_for_what_comes_after(tmp_path, monkeypatch):
+    now = [0.0]
+
+    def for_ever(task, budget):
+        now[0] = budget.until
+        budget.check()
+
+    monkeypatch.setattr(steps, "exits_of", for_ever)
+    # No quick proof: then exits are looked for.
+    monkeypatch.setattr(steps, "verify", lambda *_, **__: Unknown("too hard", "grid"))
+    budget = Budget(100, clock=lambda: now[0])
+    found = debug(load_task(LINE), FAULTY, tmp_path / "line", SMALL, budget=budget)
+    assert found.outcome is Outcome.SAFE
+    tried = [json.loads(line) for line in (tmp_path / "line" / "figures.jsonl").read_text().splitlines()]
+    reasons = {one["reason"] for one in tried if one["step"] == "strengthen"}
+    assert reasons == {"its share of the time limit of 100 s is used up"}

@@ -22,6 +22,7 @@ from polvet.campaign.record import EVALUATE, POSSIBLE, REPAIR, STRENGTHEN, Fence
 from polvet.campaign.strengthen import strengthen
 from polvet.choices import AUTO
 from polvet.debug.prospects import RUNS, prefer_goal
+from polvet.errors import LimitReached
 from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
 from polvet.policy.binding import fit
@@ -61,6 +62,8 @@ QUICK_PROOF = 1_000_000
 """Where explicit search needs no more states, nothing is strengthened."""
 REAL_PROOF, REAL_PROOF_SECONDS = 0.2, 30.0
 """The share of the time, and the most, in which a policy over real values may be proved without a fence."""
+EXITS = 0.3
+"""The share of the time in which exits may be looked for: a repair without a fence must be possible after it."""
 BY_TREE = ("auto", "tree")
 RETRAIN = "retrain"
 PATIENCE = 3
@@ -273,13 +276,16 @@ class Steps(Examination):
     @cached_property
     def _exits(self) -> Exits | RealExits | str:
         """What leaves the states that are won whatever most variables hold, or why that cannot be told."""
+        part = self._left().share(EXITS)
+        exits: Exits | RealExits | str
         try:
-            exits = exits_of(self.task, self._left())
+            exits = exits_of(self.task, part)
         except NotLinear as refusal:
-            self._left()  # raises where time is over: then a game was cut short
-            return refusal.why
+            exits = refusal.why
+        except LimitReached as limit:
+            exits = str(limit)
         self._left()
-        return exits
+        return str(part.reached("time")) if part.is_over() else exits  # a game that was cut short tells nothing
 
     def _goals(self, iteration: int, bound: Bound) -> GoalRuns:
         """What is to be kept of the policy: goal-reaching runs, and how the best policy so far made them."""
