@@ -2,7 +2,9 @@
 
 Source   greatest fixed points by worklists: only what depended on a cell that was lost is looked at again (Liu and Smolka, Simple
          linear-time algorithms for minimal fixed points, ICALP 1998); the rest as `verify/grid.py`
-Differs  a cell that does not return lists the cells where its parts are, as there; where these are all listed or lost, it is lost, too
+Differs  a cell that does not return lists the cells where its parts are, as there; where these are all listed or lost, it is lost, too.
+         Where the time does not do, all that hangs on what is lost is given up at once, which leaves a closed set; what comes back
+         to that is taken back
 Cost     one return per cell, and one more whenever cells are lost that parts of it lay in
 What a cell does is the checker's own judgement (`check.returning`), so that what is listed in the end is what the checker accepts
 """
@@ -22,7 +24,9 @@ from polvet.check.returning import FAILS, RETURNS, Inside, Plan, judge
 BATCH = 1 << 12
 MOST_PAIRS = 1 << 26
 """Pairs of a cell and one that a part of it came back to."""
-NEW, LISTED, LOST = 0, 1, 2
+CAREFUL = 0.6
+"""The share of the time after which what came back to a cell that was lost is given up without another look."""
+NEW, LISTED, LOST, GIVEN_UP = 0, 1, 2, 3
 Ints = np.ndarray
 
 
@@ -33,7 +37,7 @@ class ClosedCells:
     flow: Flow
     grid: Grid
     plan: Plan
-    state: Ints = field(init=False)  # per cell: NEW, LISTED or LOST
+    state: Ints = field(init=False)  # per cell: NEW, LISTED, LOST or GIVEN_UP
     backs: list[Ints] = field(init=False, default_factory=list)
     sources: list[Ints] = field(init=False, default_factory=list)
 
@@ -46,28 +50,53 @@ class ClosedCells:
         return np.asarray(self.state == LISTED)
 
     def close(self, wanted: Bools, lost: Ints, budget: Budget) -> bool:
-        """List what is wanted and what its runs need, but nothing that is lost; False where the time or the memory is over before."""
+        """List what is wanted and what its runs need, but nothing that is lost; False where limits made it give up more."""
         self.state[wanted] = LISTED
         self.state[lost] = LOST
         pending = np.flatnonzero(self.marks)
+        careful = budget.share(CAREFUL)
         while len(pending):
-            if sum(map(len, self.backs)) > MOST_PAIRS:
-                return False
             fresh, gone = [], []
             inside = self.grid.inside(self.marks)
             for begin in range(0, len(pending), BATCH):
-                if budget.is_over():
+                if careful.is_over() or sum(map(len, self.backs)) > MOST_PAIRS:
+                    self._give_up(pending)
+                    self._take_back(budget)
                     return False
                 mine = pending[begin : begin + BATCH]
                 again, bad = self._judge(mine, inside)
                 fresh.append(again)
                 gone.append(bad)
-            bad = np.concatenate(gone)
-            self.state[bad] = LOST
-            again = np.concatenate([*fresh, self._who_came_back_to(bad)])
-            pending = np.unique(again)
+                self.state[bad] = LOST
+            pending = np.unique(np.concatenate([*fresh, self._who_came_back_to(np.concatenate(gone))]))
             pending = pending[self.state[pending] == LISTED]
         return True
+
+    def _give_up(self, cells: Ints) -> None:
+        """Give up cells that are not judged any more, and all that came back to them or to what was lost: the others are closed."""
+        self.state[cells] = GIVEN_UP
+        bad = np.flatnonzero((self.state == LOST) | (self.state == GIVEN_UP))
+        while len(bad):
+            bad = self._who_came_back_to(bad)
+            bad = bad[self.state[bad] == LISTED]
+            self.state[bad] = GIVEN_UP
+
+    def _take_back(self, budget: Budget) -> None:
+        """List cells that were given up, but come back to listed ones."""
+        left = np.flatnonzero(self.state == GIVEN_UP)
+        while len(left):
+            inside, back = self.grid.inside(self.marks), []
+            for begin in range(0, len(left), BATCH):
+                if budget.is_over():
+                    break
+                mine = left[begin : begin + BATCH]
+                how = judge(self.flow, self.grid.boxes(mine), inside, self.plan).how
+                back.append(mine[how == RETURNS])
+            found = np.concatenate([left[:0], *back])
+            self.state[found] = LISTED
+            if not len(found) or budget.is_over():
+                return
+            left = np.setdiff1d(left, found)
 
     def _judge(self, cells: Ints, inside: Inside) -> tuple[Ints, Ints]:
         """Return the cells to be judged (again) and those that are lost."""
@@ -104,11 +133,8 @@ class ClosedCells:
             return bad
         is_bad = np.zeros(len(self.state), dtype=np.bool_)
         is_bad[bad] = True
-        self.sources, self.backs = [np.concatenate(self.sources)], [np.concatenate(self.backs)]
-        touched = is_bad[self.backs[0]]
-        found = self.sources[0][touched]
-        self.sources[0], self.backs[0] = self.sources[0][~touched], self.backs[0][~touched]
-        return np.asarray(found, dtype=np.int64)
+        found = [source[is_bad[back]] for source, back in zip(self.sources, self.backs, strict=True)]
+        return np.unique(np.concatenate(found)).astype(np.int64)
 
 
 def pairs(source: Ints, first: Ints, last: Ints, shape: tuple[int, ...]) -> tuple[Ints, Ints]:

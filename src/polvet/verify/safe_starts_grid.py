@@ -63,6 +63,8 @@ DRAWN, TRACED, RUN_STEPS = 2_000, 200, 1_000
 """Start states that are drawn; runs that are looked at, of those that fail as of the others; how long they are at most."""
 LITTLE = 0.001
 """Where no more than this share is open beside what fails of the drawn start states, no finer grid is tried."""
+ATTEMPT_SHARE = 0.7
+"""The share of the time left that a grid may take."""
 PER_CELL, MOST_DRAWN = 16, 50_000
 """States that are executed from each start cell that is not proved, and from all of them."""
 MOST_RUNS = 40
@@ -136,6 +138,7 @@ class _Proved:
     marks: Bools
     starts: NDArray[np.int64]
     volumes: Floats
+    is_whole: bool  # no cell was given up to keep the limits
 
     @property
     def share(self) -> float:
@@ -148,7 +151,7 @@ def _proved(bound: Bound, flow: Flow, sample: _Sample, request: Request) -> Regi
     tried: list[Json] = []
     reason = f"a grid of {ATTEMPTS[-1].cells} cells per variable is too coarse"
     for attempt in ATTEMPTS:
-        budget = request.budget.share(0.4)
+        budget = request.budget.share(ATTEMPT_SHARE)
         if not len(sample.good):
             reason = "every start that was drawn fails"
             break
@@ -160,12 +163,15 @@ def _proved(bound: Bound, flow: Flow, sample: _Sample, request: Request) -> Regi
             break
         tried.append({"cells": attempt.cells, "share": round(one.share, 6), "seconds": round(spent(), 3)})
         best = one if best is None or one.share > best.share else best
+        if not one.is_whole:
+            reason = str(budget.reached("time"))
+            break
         if 1 - best.share - len(sample.failing) / len(sample.starts) <= LITTLE:
             reason = f"on a grid of {attempt.cells} cells per variable little more than what fails is left"
             break
     figures = {"tried": tried, "drawn": len(sample.starts), "drawn_failing": len(sample.failing)}
     if best is None:
-        return Region("in", (), None, (), METHOD, reason=reason, figures=figures)
+        return _nothing(bound, sample, request, reason, figures)
     return _told(bound, flow, best, sample, request, reason, figures)
 
 
@@ -177,15 +183,14 @@ def _attempt(flow: Flow, sample: _Sample, attempt: Attempt, budget: Budget) -> _
     starts = start_cells(flow, grid)
     wanted = np.zeros(grid.shape, dtype=np.bool_)
     wanted[tuple(grid.spans(sample.good, sample.good)[0].T)] = True
-    wanted.ravel()[starts] = True
     for place in range(len(grid.shape)):
         if is_large(flow, place):
             wanted = np.logical_or.accumulate(wanted, axis=place)
+    wanted.ravel()[starts] = True
     lost = np.unique(np.ravel_multi_index(tuple(grid.spans(sample.bad, sample.bad)[0].T), grid.shape))
     cells = ClosedCells(flow, grid, plan)
-    if not cells.close(wanted.ravel(), lost, budget):
-        return str(budget.reached("time"))
-    return _Proved(grid, plan, cells.marks, starts, _volumes(grid, starts))
+    is_whole = cells.close(wanted.ravel(), lost, budget)
+    return _Proved(grid, plan, cells.marks, starts, _volumes(grid, starts), is_whole)
 
 
 def _with_short_lines(flow: Flow, grid: Grid) -> Grid:
@@ -263,8 +268,27 @@ def _volume(flow: Flow, best: _Proved, labels: NDArray[np.int64], sample: _Sampl
         cells = np.ravel_multi_index(tuple(best.grid.spans(sample.starts, sample.starts)[0].T), best.grid.shape)
         weights = np.bincount(np.searchsorted(best.starts, cells), minlength=len(best.starts)).astype(np.float64)
         drawn = len(cells)
-    unsafe, open_ = (float(weights[labels == label].sum() / weights.sum()) for label in (UNSAFE, OPEN))
-    return Volume(1.0 - unsafe - open_, unsafe, open_, drawn)
+    proved, unsafe, open_ = (float(weights[labels == label].sum() / weights.sum()) for label in (SAFE, UNSAFE, OPEN))
+    return Volume(proved, unsafe, open_, drawn)
+
+
+def _nothing(bound: Bound, sample: _Sample, request: Request, reason: str, figures: Mapping[str, object]) -> Region:
+    """Return that nothing is proved, with a run from a start state that fails where one was drawn."""
+    fails = len(sample.failing) / len(sample.starts)
+    rest = Rest({}, None, reason)
+    if len(sample.failing):
+        number = int(sample.failing[0])
+        rest = Rest({}, _run(bound, _state(bound, sample.starts[number].tolist()), number, request.seed))
+    volume = Volume(0.0, fails, 1.0 - fails, len(sample.starts))
+    return Region("in", (), None, (rest,), METHOD, reason=reason, figures=figures, volume=volume)
+
+
+def _state(bound: Bound, values: Sequence[float]) -> State:
+    kinds = [variable.kind for variable in bound.task.network.variables]
+    return tuple(
+        x if kind is Kind.REAL else bool(x) if kind is Kind.BOOL else int(x)
+        for kind, x in zip(kinds, values, strict=True)
+    )
 
 
 def _drawn_in(
@@ -281,16 +305,12 @@ def _drawn_in(
     points = np.clip(low + rng.random(low.shape) * (high - low), low, high)
     whole = np.array(best.grid.whole)
     points[:, whole] = np.minimum(np.floor(low + rng.random(low.shape) * (high - low + 1)), high)[:, whole]
-    kinds = [variable.kind for variable in bound.task.network.variables]
     holds = start_test(bound.task)
     states, owner = [], []
     for point, number in zip(
         [*known.tolist(), *points.tolist()], [*numbers.tolist(), *np.repeat(rest, count).tolist()], strict=True
     ):
-        state = tuple(
-            x if kind is Kind.REAL else bool(x) if kind is Kind.BOOL else int(x)
-            for kind, x in zip(kinds, point, strict=True)
-        )
+        state = _state(bound, point)
         if holds(state):
             states.append(state)
             owner.append(number)
