@@ -141,7 +141,7 @@ def measure_region(row: Row, folder: Path, seconds: float) -> dict[str, Any]:
         "drawn": region.figures["drawn"],
         "drawn_failing": region.figures["drawn_failing"],
         "runs": sum(rest.run is not None for rest in region.rest),
-        "tried": region.figures["tried"],
+        "grids": [{key: value for key, value in one.items() if key != "seconds"} for one in region.figures["tried"]],
         "reason": region.reason,
     }
     if certificate is not None:

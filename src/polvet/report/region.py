@@ -19,6 +19,7 @@ from polvet.report.page import Part
 
 Ends = tuple[Any, Any]
 Box = Mapping[str, Ends]
+HINT = "Give a certificate as polvet verify --region -o FILE writes it."
 MAX_BOXES = 200
 DRAWN, RUN_STEPS = 2_000, 1_000
 WIDTH, HEIGHT, LEFT, TOP = 560.0, 320.0, 70.0, 6.0
@@ -59,11 +60,12 @@ def region_part(certificate: Mapping[str, Any], drawn: DrawnStarts | None, where
         return None
     region = certificate.get("region")
     if not isinstance(region, dict) or len(region) != 1 or not region.keys() <= {"in", "out"}:
-        raise InputError("'region' names neither boxes 'in' which starts are safe nor boxes 'out'.", where.at("region"))
+        what = "'region' names neither boxes 'in' which starts are safe nor boxes 'out'."
+        raise InputError(what, where.at("region"), HINT)
     ((side, listed),) = region.items()
     boxes = record_from_json(_Boxes, {"boxes": listed}, where.at("region")).boxes
     if not all(_is_number(end) for box in boxes for ends in box.values() for end in ends):
-        raise InputError("the ends of boxes are no numbers.", where.at("region"))
+        raise InputError("the ends of boxes are no numbers.", where.at("region"), HINT)
     said = "in one of these boxes" if side == "in" else "outside fail and all of these boxes"
     body = f"<p>The start states {said} are safe: no run from them fails. Of other start states nothing is said.</p>"
     if drawn is not None:

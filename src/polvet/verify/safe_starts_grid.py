@@ -34,7 +34,7 @@ from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Run, simulate, trace
 from polvet.records.start_regions import NamedBox, Region, Rest, Volume, region_json
-from polvet.symbolic.cover import LabelledBox, cover
+from polvet.symbolic.cover import MIXED, LabelledBox, cover
 from polvet.verify.closed_cells import ClosedCells
 from polvet.verify.grid import (
     GRID,
@@ -63,8 +63,8 @@ DRAWN, TRACED, RUN_STEPS = 2_000, 200, 1_000
 """Start states that are drawn; runs that are looked at, of those that fail as of the others; how long they are at most."""
 LITTLE = 0.001
 """Where no more than this share is open beside what fails of the drawn start states, no finer grid is tried."""
-ATTEMPT_SHARE = 0.7
-"""The share of the time left that a grid may take."""
+GRIDS_SHARE, ATTEMPT_SHARE = 0.8, 0.7
+"""The share of the time that grids may take, and the one of what is left of it that the next grid may take."""
 PER_CELL, MOST_DRAWN = 16, 50_000
 """States that are executed from each start cell that is not proved, and from all of them."""
 MOST_RUNS = 40
@@ -147,11 +147,11 @@ class _Proved:
 
 
 def _proved(bound: Bound, flow: Flow, sample: _Sample, request: Request) -> Region:
-    best: _Proved | None = None
+    best, within = None, request.budget.share(GRIDS_SHARE)
     tried: list[Json] = []
     reason = f"a grid of {ATTEMPTS[-1].cells} cells per variable is too coarse"
     for attempt in ATTEMPTS:
-        budget = request.budget.share(ATTEMPT_SHARE)
+        budget = within.share(ATTEMPT_SHARE)
         if not len(sample.good):
             reason = "every start that was drawn fails"
             break
@@ -176,7 +176,7 @@ def _proved(bound: Bound, flow: Flow, sample: _Sample, request: Request) -> Regi
 
 
 def _attempt(flow: Flow, sample: _Sample, attempt: Attempt, budget: Budget) -> _Proved | str:
-    grid = _with_short_lines(flow, grid_of(flow, sample.good, attempt))
+    grid = _with_short_lines(flow, grid_of(flow, sample.good, attempt), np.ptp(sample.good, axis=0) / attempt.cells)
     if prod(grid.shape) > MOST_CELLS or prod(grid.shape) * 30 > budget.most_bytes:
         return str(budget.reached("memory"))
     plan = Plan(attempt.steps, attempt.parts, attempt.halvings, cuts_of(flow))
@@ -193,17 +193,17 @@ def _attempt(flow: Flow, sample: _Sample, attempt: Attempt, budget: Budget) -> _
     return _Proved(grid, plan, cells.marks, starts, _volumes(grid, starts), is_whole)
 
 
-def _with_short_lines(flow: Flow, grid: Grid) -> Grid:
-    """Return the grid with lines of few digits, but for those that cuts and conditions need."""
+def _with_short_lines(flow: Flow, grid: Grid, widths: Floats) -> Grid:
+    """Return the grid with lines of as few digits as cells of these widths need, but for those that cuts and conditions draw."""
     needed: list[set[float]] = [set() for _ in flow.variables]
     for place, cut in (*tree_cuts(flow), *condition_cuts(flow)):
         needed[place].add(cut)
     lines = []
     for k, line in enumerate(grid.lines):
-        if flow.variables[k].kind is not Kind.REAL or len(line) < 3:
+        if flow.variables[k].kind is not Kind.REAL or not widths[k] > 0:
             lines.append(line)
             continue
-        digits = 2 - floor(log10(float(np.diff(line)[1:].max(initial=0.0)) or 1.0))
+        digits = 1 - floor(log10(widths[k]))
         short = {x if x in needed[k] or x == line[0] else round(x, digits) for x in line.tolist()}
         lines.append(np.array(sorted(x for x in short if line[0] <= x <= grid.upper[k])))
     return Grid(tuple(lines), grid.upper, grid.whole)
@@ -214,7 +214,8 @@ def _volumes(grid: Grid, cells: NDArray[np.int64]) -> Floats:
     low, high = grid.boxes(cells)
     sizes = np.where(grid.whole, high - low + 1, high - low)
     flat = (sizes <= 0).all(axis=0)
-    return np.asarray(np.where(flat, 1.0, sizes).prod(axis=1))
+    volumes: Floats = np.where(flat, 1.0, sizes).prod(axis=1)
+    return volumes if volumes.any() else np.ones(len(cells))
 
 
 # -- what is told
@@ -233,9 +234,14 @@ def _told(
     rest = np.flatnonzero(labels == OPEN)
     states, owner = _drawn_in(bound, best, rest, sample, request.seed)
     fails = _executed(bound, states, request) if states else np.zeros(0, dtype=np.bool_)
+    if (labels[owner[fails]] == SAFE).any():
+        raise RuntimeError("the kernel finds a run that fails from a start state in a cell that is proved safe")
     labels[owner[fails]] = UNSAFE
     places = np.stack(np.unravel_index(best.starts, best.grid.shape), axis=1)
-    boxes = cover([np.ascontiguousarray(column) for column in places.T], labels, budget=request.budget)
+    boxes = cover([np.ascontiguousarray(column) for column in places.T], labels)
+    for box in boxes:
+        if box.label == MIXED:
+            labels[box.rows] = OPEN
     named = partial(_named, flow, best.grid, places)
     safe = tuple(named(box) for box in boxes if box.label == SAFE)
     others = sorted((box for box in boxes if box.label != SAFE), key=lambda box: -float(best.volumes[box.rows].sum()))
@@ -264,7 +270,7 @@ def _volume(flow: Flow, best: _Proved, labels: NDArray[np.int64], sample: _Sampl
     surely = truth_of(is_start_of(flow.network, flow.task.start), forms)[0]
     drawn = None
     weights = best.volumes
-    if not surely[best.volumes > 0].all() or not best.volumes.sum() > 0:
+    if not surely[best.volumes > 0].all():
         cells = np.ravel_multi_index(tuple(best.grid.spans(sample.starts, sample.starts)[0].T), best.grid.shape)
         weights = np.bincount(np.searchsorted(best.starts, cells), minlength=len(best.starts)).astype(np.float64)
         drawn = len(cells)
