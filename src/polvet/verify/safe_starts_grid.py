@@ -32,7 +32,7 @@ from polvet.kernel.starts import is_start_of as start_test
 from polvet.model.network import Kind
 from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
-from polvet.policy.runs import End, Run, simulate, trace
+from polvet.policy.runs import Batch, End, Run, simulate, trace
 from polvet.records.start_regions import NamedBox, Region, Rest, Volume, region_json
 from polvet.symbolic.cover import MIXED, LabelledBox, cover
 from polvet.verify.closed_cells import ClosedCells
@@ -59,13 +59,13 @@ ATTEMPTS = (
     Attempt(256, 64, 64, 2),
     Attempt(512, 64, 64, 2),
 )
-DRAWN, TRACED, RUN_STEPS = 2_000, 200, 1_000
+DRAWN, TRACED, RUN_STEPS = 2_000, 100, 1_000
 """Start states that are drawn; runs that are looked at, of those that fail as of the others; how long they are at most."""
 LITTLE = 0.001
 """Where no more than this share is open beside what fails of the drawn start states, no finer grid is tried."""
 GRIDS_SHARE, ATTEMPT_SHARE = 0.8, 0.7
 """The share of the time that grids may take, and the one of what is left of it that the next grid may take."""
-PER_CELL, MOST_DRAWN = 16, 50_000
+PER_CELL, MOST_DRAWN = 16, 10_000
 """States that are executed from each start cell that is not proved, and from all of them."""
 MOST_RUNS = 40
 """Boxes of which an unsafe run is told."""
@@ -106,18 +106,18 @@ class _Sample:
         drawn = drawable_starts(bound.task, budget=request.budget).sample(
             DRAWN, random.Random(request.seed), budget=request.budget
         )
-        fails = _executed(bound, drawn, request)
+        ended = _executed(bound, drawn, request)
+        if ended.limit is not None:
+            raise ended.limit
+        fails = np.asarray(ended.ends == End.FAIL)
         failing, others = np.flatnonzero(fails), np.flatnonzero(~fails)
         bad, good = (_states(bound, drawn, runs[:TRACED], request.seed) for runs in (failing, others))
         return cls(np.array(drawn, dtype=np.float64), failing, bad, good)
 
 
-def _executed(bound: Bound, states: Sequence[State], request: Request) -> Bools:
-    """Return from which states the run with the state's number fails."""
-    ended = simulate(bound, bound.compiled.pack(states), max_steps=RUN_STEPS, seed=request.seed, budget=request.budget)
-    if ended.limit is not None:
-        raise ended.limit
-    return np.asarray(ended.ends == End.FAIL)
+def _executed(bound: Bound, states: Sequence[State], request: Request) -> Batch:
+    """Return how the run from each state ends."""
+    return simulate(bound, bound.compiled.pack(states), max_steps=RUN_STEPS, seed=request.seed, budget=request.budget)
 
 
 def _run(bound: Bound, start: State, number: int, seed: int) -> Run:
@@ -233,7 +233,8 @@ def _told(
     labels = np.where(best.marks[best.starts], SAFE, OPEN)
     rest = np.flatnonzero(labels == OPEN)
     states, owner = _drawn_in(bound, best, rest, sample, request.seed)
-    fails = _executed(bound, states, request) if states else np.zeros(0, dtype=np.bool_)
+    within = replace(request, budget=request.budget.share(0.5))  # what is not executed by then stays open
+    fails = _executed(bound, states, within).ends == End.FAIL if states else np.zeros(0, dtype=np.bool_)
     if (labels[owner[fails]] == SAFE).any():
         raise RuntimeError("the kernel finds a run that fails from a start state in a cell that is proved safe")
     labels[owner[fails]] = UNSAFE
@@ -307,15 +308,13 @@ def _drawn_in(
     low, high = best.grid.boxes(best.starts[rest])
     count = max(1, min(PER_CELL, MOST_DRAWN // max(1, len(rest))))
     rng = np.random.default_rng(seed)
-    low, high = np.repeat(low, count, axis=0), np.repeat(high, count, axis=0)
+    low, high, owners = np.tile(low, (count, 1)), np.tile(high, (count, 1)), np.tile(rest, count)
     points = np.clip(low + rng.random(low.shape) * (high - low), low, high)
     whole = np.array(best.grid.whole)
     points[:, whole] = np.minimum(np.floor(low + rng.random(low.shape) * (high - low + 1)), high)[:, whole]
     holds = start_test(bound.task)
     states, owner = [], []
-    for point, number in zip(
-        [*known.tolist(), *points.tolist()], [*numbers.tolist(), *np.repeat(rest, count).tolist()], strict=True
-    ):
+    for point, number in zip([*known.tolist(), *points.tolist()], [*numbers.tolist(), *owners.tolist()], strict=True):
         state = _state(bound, point)
         if holds(state):
             states.append(state)
