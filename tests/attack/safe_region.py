@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
+
 from polvet.errors import LimitReached
 from polvet.model.semantics import Semantics
 from polvet.sources import load_task
 from polvet.verify import split_tree
-from tests.attack import invariant, reachable_set, safe_policy
+from tests.attack import grid, invariant, reachable_set, safe_policy
 from tests.attack.worlds import random_world
 
+PROOFS = [reachable_set, invariant, safe_policy, grid]
 HEAD = ("format", "task_sha256", "policy_sha256")
 
 
 def false_claims(rng, folder):
     """Yield (certificate, subjects, context of the check) for claims that are false."""
-    kind = rng.choice([reachable_set, invariant, safe_policy])
+    kind = rng.choice(PROOFS)
     if kind is invariant:
         yield from _false_invariants(rng, folder)
         return
     for certificate, subjects, context in kind.false_claims(rng, folder):
         task = load_task(subjects.task)
+        if kind is grid:
+            yield _wrapped(certificate, _around(rng, task)), subjects, context
+            continue
         start = tuple(variable.initial for variable in task.network.variables)
         failing = bool(Semantics(task.network).compile(task.fail)(start))
         region = rng.choice([*_inside(rng, task, start), *([] if failing else _outside(rng, task, start))])
@@ -55,6 +61,21 @@ def _wrapped(certificate, region):
     head = {key: certificate[key] for key in HEAD if key in certificate}
     proof = {key: value for key, value in certificate.items() if key not in HEAD}
     return {"kind": "safe-region", **head, "region": region, "proof": proof}
+
+
+def _around(rng, task):
+    """Boxes of which one holds the start state of a real-valued world, at its very end or further inside."""
+    boxes = [{}]
+    for variable in task.network.variables:
+        if rng.random() < 0.7:
+            x = float(variable.initial)
+            near, far = math.nextafter(x, -9), math.nextafter(x, 9)
+            ends = [rng.choice([x, x, near, x - 0.1, 0.0]), rng.choice([x, x, far, x + 0.1, 4.0])]
+            boxes[0][variable.name] = ends if variable.kind.value == "real" else [int(variable.initial)] * 2
+            if rng.random() < 0.3 and variable.kind.value == "real":  # one that does not hold it
+                boxes.append({variable.name: [far, x + 1]})
+    rng.shuffle(boxes)
+    return {"in": boxes}
 
 
 def _small(task, start):

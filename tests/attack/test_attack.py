@@ -16,7 +16,7 @@ from polvet.check.general import _Rules
 from polvet.check.risk_bound import possible_rows
 from polvet.errors import Where
 from polvet.policy.finite_memory.projection import part_between, project
-from tests.attack import action_risk, conflict, permissive
+from tests.attack import action_risk, conflict, grid, permissive
 from tests.attack.risk_bound import expected
 from tests.attack.strike import KINDS, strike
 
@@ -131,6 +131,19 @@ def test_false_shields_are_rejected_in_bulk(monkeypatch):
 def test_a_checker_that_forgets_one_test_is_found_out(kind, monkeypatch):
     monkeypatch.setattr(*WEAK[kind])
     assert strike(kind, MANY.get(kind, 150), seed=1).accepted
+
+
+@pytest.mark.parametrize(
+    "forgets",
+    [
+        ("polvet.check.grid._check_region", lambda *claim: None),
+        ("polvet.check.grid._check", lambda *claim: None),
+    ],
+)
+def test_a_check_of_regions_by_grids_that_forgets_one_test_is_found_out(forgets, monkeypatch):
+    monkeypatch.setattr("tests.attack.safe_region.PROOFS", [grid])
+    monkeypatch.setattr(*forgets)
+    assert strike("safe-region", 150, seed=1).accepted
 
 
 @pytest.mark.parametrize("kind", WEAK_IN_BULK)

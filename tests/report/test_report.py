@@ -16,6 +16,7 @@ from polvet.domains.catalogue import ORIGIN, find_origin, generate
 from polvet.errors import InputError
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.finite_memory import Builder, dump_fmp
 from polvet.policy.load import load_policy
 from polvet.policy.networks import network_of
@@ -27,8 +28,12 @@ from polvet.report.pictures import Pictures
 from polvet.report.repairs import Change, compare_policies, count_changes
 from polvet.report.rounds import plan_drawing
 from polvet.sources import load_task
+from polvet.verify import safe_starts_grid
+from polvet.verify.grid import Attempt
+from polvet.verify.safe_starts import find_safe_starts
 from tests.general.worlds import WORLDS
 from tests.report.stories import EVIL, LINE, SHIPPED, hostile_campaign, real_campaign
+from tests.verify.real_worlds import random_world
 
 VOID = {"meta", "link", "input", "img"}
 
@@ -385,6 +390,7 @@ def test_certificates_out_of_shape_are_wrong_input_and_never_a_crash(tmp_path, c
     documents.append({"format": "shield/1", "kind": "permissive", "bound": "1/2", "values": "exact", "states": states})
     documents.append({"kind": "run", "states": [{"x": 1}, {"x": 2}], "actions": ["a"], "end": "fail"})
     documents.append({"kind": "invariant", "rows": [], "blocked": [{"x": [0, 1], "y": [2, 3]}]})
+    documents.append({"kind": "safe-region", "region": {"in": [{"x": [0.5, 1], "y": [2, 3]}]}, "proof": {}})
     rng, file, pages = random.Random(5), tmp_path / "odd.json", 0
     refused = 0
     for document in documents:
@@ -413,6 +419,29 @@ def test_an_invariant_is_shown_with_its_blocked_boxes(tmp_path):
     assert f"{EVIL} + -2 · y = 3" in told
     assert f"0 <= {EVIL} <= 2, y = 1" in told
     assert "0 <= y <= 9" in told
+
+
+def test_a_region_is_a_map_with_the_starts_that_fail(tmp_path, monkeypatch):
+    monkeypatch.setattr(safe_starts_grid, "ATTEMPTS", (Attempt(16, 8, 8, 1),))
+    _, fitted, (task, policy) = random_world(0, tmp_path)
+    found, certificate = find_safe_starts(compile_policy(fitted))
+    assert certificate["kind"] == "safe-region"
+    file = tmp_path / "region.json"
+    file.write_text(json.dumps(certificate))
+    plain = make_report(file)
+    assert (plain.count('class="safe"'), plain.count('class="failing"')) == (len(found.boxes), 0)
+    page = make_report(file, task=task, policy=policy)
+    told = "".join(outline(page).texts)
+    count = int(re.search(r"2,000 start states were drawn and executed: ([\d,]+) runs fail", told)[1].replace(",", ""))
+    assert page.count('class="failing"') == count > 0
+    assert "The checker accepts" in told
+    certificate["region"]["in"].append({EVIL: [0.0, 4.0]})
+    file.write_text(json.dumps(certificate))
+    rejected = make_report(file, task=task, policy=policy)
+    told = "".join(outline(rejected).texts)
+    assert "The checker rejects it" in told
+    assert "runs fail" not in told
+    assert f"0.0 <= {EVIL} <= 4.0" in told
 
 
 def test_runs_and_faults_have_pages_of_their_own(campaign):

@@ -7,6 +7,8 @@ states of each listed cell, as a set, are followed (`check.returning`) for up to
 every part of it lies in listed cells or has ended in the goal; no part on the way meets `fail`, leaves a variable's bounds or has an
 operator, chosen or not, that may break a rule of the model. A cell of which that cannot be seen as a whole is halved, up to
 `halvings` times. So every run from a start state is safe for ever: it is always on such a way.
+Within a `safe-region` certificate, the start states in the region's boxes take the place of all: every cell that a box meets and that
+may hold a start state must be listed.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ import numpy as np
 from polvet.budget import Budget
 from polvet.check.affine_forms import Bools, Floats, truth_of
 from polvet.check.flow import Flow, Moves, is_start_of
-from polvet.check.followed import find_policy_arena
+from polvet.check.followed import Followed, find_policy_arena
 from polvet.check.packing import pack, unpack
 from polvet.check.returning import FAILS, OPEN, Inside, Plan, inside_of, judge
+from polvet.check.start_region import StartRegion
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.expressions import conjuncts, names
 from polvet.model.network import Kind
@@ -69,7 +72,7 @@ class Grid:
     def inside(self, marks: Bools) -> Inside:
         """Return the question which boxes lie in marked cells."""
         all_marked = inside_of(marks.reshape(self.shape))
-        return lambda low, high: all_marked(*self.spans(low, high))
+        return lambda low, high, _: all_marked(*self.spans(low, high))
 
 
 def cells_between(first: Ints, last: Ints, shape: Sequence[int]) -> Iterator[Ints]:
@@ -128,20 +131,47 @@ def _start_marks(flow: Moves, grid: Grid) -> Bools:
 def check_grid(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that the policy never reaches `fail` from a start state."""
     followed = find_policy_arena(certificate, subjects)
-    if followed.arena.task.network.disables_out_of_bounds:
+    return check_cells(followed, certificate, f"{subjects.policy} in {followed.arena.about}")
+
+
+def check_cells(followed: Followed, proof: Mapping[str, Any], who: str) -> CheckResult:
+    """Return whether all runs, or those from the region that the arena is narrowed to, come to listed cells and return to them."""
+    arena = followed.arena
+    if arena.task.network.disables_out_of_bounds:
         return Rejected("operators that leave the bounds are disabled, which sets of states do not follow")
-    flow = Flow(followed.arena.task, followed.fitted)
-    grid, marks, plan = _read(flow, certificate)
-    _check(flow, grid, marks, plan, followed.arena.budget)
-    return Accepted(
-        f"no run of {subjects.policy} in {followed.arena.about} reaches fail ({int(marks.sum()):,} cells of {marks.size:,})"
-    )
+    flow = Flow(arena.task, followed.fitted)
+    grid, marks, plan = _read(flow, proof)
+    if arena.region is None:
+        _check_starts(flow, grid, marks)
+    else:
+        _check_region(flow, grid, marks, arena.region)
+    _check(flow, grid, marks, plan, arena.budget)
+    return Accepted(f"no run of {who} reaches fail ({int(marks.sum()):,} cells of {marks.size:,})")
 
 
-def _check(flow: Flow, grid: Grid, marks: Bools, plan: Plan, budget: Budget) -> None:
+def _check_starts(flow: Flow, grid: Grid, marks: Bools) -> None:
     missing = _start_marks(flow, grid) & ~marks
     if missing.any():
         raise Malformed(f"start states may lie in {_shown(flow, grid, int(missing.argmax()))}, which is not listed")
+
+
+def _check_region(flow: Flow, grid: Grid, marks: Bools, region: StartRegion) -> None:
+    if not region.inside:
+        raise Malformed("a grid speaks of the start states in boxes, not of those outside")
+    low, high = (np.tile(ends, (len(region.boxes), 1)) for ends in (flow.lower, flow.upper))
+    for number, box in enumerate(region.boxes):
+        for place, (least, greatest) in box.items():
+            # SOUND: the ends of boxes are doubles, or integers up to 2^53; beyond its bounds no variable has a value.
+            low[number, place], high[number, place] = max(low[number, place], least), min(high[number, place], greatest)
+    there = (low <= high).all(axis=1)
+    low, high = low[there], high[there]
+    held = grid.inside(marks | ~_start_marks(flow, grid))(low, high, np.flatnonzero(there))
+    if not held.all():
+        bad = int(held.argmin())
+        raise Malformed(f"not all cells are listed that may hold start states with {_box(flow, low[bad], high[bad])}")
+
+
+def _check(flow: Flow, grid: Grid, marks: Bools, plan: Plan, budget: Budget) -> None:
     cells, inside = np.flatnonzero(marks), grid.inside(marks)
     for begin in range(0, len(cells), BATCH):
         budget.check()
@@ -211,4 +241,8 @@ def unpack_marks(item: Any, total: int) -> Bools:
 
 def _shown(flow: Flow, grid: Grid, cell: int) -> str:
     low, high = grid.boxes(np.array([cell]))
-    return ", ".join(f"{a:.6g} <= {v.name} <= {b:.6g}" for v, a, b in zip(flow.variables, low[0], high[0], strict=True))
+    return _box(flow, low[0], high[0])
+
+
+def _box(flow: Flow, low: Floats, high: Floats) -> str:
+    return ", ".join(f"{a:.6g} <= {v.name} <= {b:.6g}" for v, a, b in zip(flow.variables, low, high, strict=True))

@@ -22,8 +22,8 @@ from polvet.check.narrowing import cut
 from polvet.check.state_sets import Sets, joined
 
 Ints = np.ndarray
-Inside = Callable[[Floats, Floats], Bools]
-"""Which boxes lie in listed cells as a whole."""
+Inside = Callable[[Floats, Floats, Ints], Bools]
+"""Which boxes lie in listed cells as a whole; the last argument says of which judged box each is a part."""
 RETURNS, FAILS, OPEN = 0, 1, 2
 
 
@@ -39,10 +39,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """RETURNS, FAILS or OPEN for each box that was followed, and where parts of open ones were when they were given up."""
+    """RETURNS, FAILS or OPEN for each box that was followed; where parts of open ones were when they were given up, and of which."""
 
     how: Ints
     landed: Sets
+    source: Ints
 
 
 def inside_of(marks: Bools) -> Callable[[Ints, Ints], Bools]:
@@ -65,20 +66,20 @@ def inside_of(marks: Bools) -> Callable[[Ints, Ints], Bools]:
 def judge(flow: Flow, boxes: tuple[Floats, Floats], inside: Inside, plan: Plan) -> Judged:
     """Follow boxes and, where that does not do, their halves."""
     (low, high), count = boxes, len(boxes[0])
-    whole, own = Judged(np.full(count, RETURNS, dtype=np.int8), flow.boxes(low[:0], high[:0])), np.arange(count)
+    how, own = np.full(count, RETURNS, dtype=np.int8), np.arange(count)
     for depth in range(plan.halvings + 1):
-        found = _followed(flow, flow.boxes(low, high), inside, plan)
+        found = _followed(flow, flow.boxes(low, high), own, inside, plan)
         left = np.flatnonzero(found.how != RETURNS)
         if depth == plan.halvings:
-            np.maximum.at(whole.how, own[left], found.how[left])
+            np.maximum.at(how, own[left], found.how[left])
             # One part that fails outweighs those that are open.
-            whole.how[own[found.how == FAILS]] = FAILS
-            return Judged(whole.how, found.landed)
+            how[own[found.how == FAILS]] = FAILS
+            return Judged(how, found.landed, own[found.source])
         if not len(left):
             break
         low, high, parent = _halves(flow.whole, low[left], high[left], depth)
         own = own[left][parent]
-    return whole
+    return Judged(how, flow.boxes(low[:0], high[:0]), own[:0])
 
 
 def _halves(wholes: Sequence[bool], low: Floats, high: Floats, depth: int) -> tuple[Floats, Floats, Ints]:
@@ -96,10 +97,10 @@ def _halves(wholes: Sequence[bool], low: Floats, high: Floats, depth: int) -> tu
     return np.concatenate([low, upper_begin]), np.concatenate([lower_end, high[two]]), parent
 
 
-def _followed(flow: Flow, sets: Sets, inside: Inside, plan: Plan) -> Judged:
+def _followed(flow: Flow, sets: Sets, own: Ints, inside: Inside, plan: Plan) -> Judged:
     count, source = len(sets), np.arange(len(sets))
     how = np.where(flow.may_fail(sets), FAILS, RETURNS).astype(np.int8)
-    landed = [sets.take([])]
+    landed, parts = [sets.take([])], [source[:0]]
     on = how[source] == RETURNS
     sets, source = sets.take(on), source[on]
     for _ in range(plan.steps):
@@ -111,14 +112,15 @@ def _followed(flow: Flow, sets: Sets, inside: Inside, plan: Plan) -> Judged:
         how[source[flow.may_fail(sets)]] = FAILS
         going = how[source] == RETURNS
         sets, source = sets.take(going), source[going]
-        out = ~inside(*sets.ends)
+        out = ~inside(*sets.ends, own[source])
         sets, source = sets.take(out), source[out]
         many = (np.bincount(source, minlength=count) > plan.parts)[source]
         how[source[many]] = OPEN
         landed.append(sets.take(many))
+        parts.append(source[many])
         sets, source = sets.take(~many), source[~many]
     how[source] = OPEN
-    return Judged(how, joined([*landed, sets]))
+    return Judged(how, joined([*landed, sets]), np.concatenate([*parts, source]))
 
 
 def _step(flow: Flow, sets: Sets, plan: Plan) -> Went:

@@ -1,7 +1,7 @@
 """Checking `safe-region`: from every start state of a region, runs of the policy avoid `fail`; of other starts nothing is said.
 
 The certificate gives `region` (see `check.start_region`) and `proof`, the body of a certificate of another kind, which must prove its
-claim with the start states of the region in the place of all: `reachable-set` or `invariant` of a policy; or, where no policy is
+claim with the start states of the region in the place of all: `reachable-set`, `invariant` or `grid` of a policy; or, where no policy is
 named, `safe-policy`: some policy avoids `fail` from there. The kind is one of its own, so that whoever asks for a claim about all starts
 does not take one about some of them for it.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from polvet.check.arena import Arena, find_arena_with_deadlocks
 from polvet.check.followed import Followed, find_policy_arena
+from polvet.check.grid import check_cells
 from polvet.check.invariant import check_claim
 from polvet.check.reachable_set import check_closed_set
 from polvet.check.safe_policy import check_safe_states
@@ -44,6 +45,8 @@ def _about_policy(certificate: Mapping[str, Any], proof: Json, region: Any, subj
             result = check_closed_set(Followed(arena, followed.fitted), proof, who)
         case "invariant":
             result = check_claim(arena, followed.fitted, proof, who)
+        case "grid":
+            result = check_cells(Followed(arena, followed.fitted), proof, who)
         case other:
             return Rejected(f"a proof of kind {other!r} does not show that a policy is safe from a region")
     return _about_the_region(result, region, f"no run of {who}")

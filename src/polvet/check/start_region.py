@@ -93,6 +93,8 @@ def _box(item: Any, places: Mapping[str, int], variables: Sequence[Variable]) ->
         real = variables[places[name]].kind is Kind.REAL
         if not isinstance(pair, list) or len(pair) != 2 or not all(_is_end(end, real) for end in pair):
             raise Malformed(f"'region' gives '{name}' no pair of bounds")
+        if pair[0] > pair[1]:
+            raise Malformed(f"'region' gives '{name}' a lower bound above the upper one")
         box[places[name]] = pair[0], pair[1]
     return box
 

@@ -18,6 +18,11 @@ def region_lines(region: SafeRegion) -> list[str]:
     about = "" if region.proved is None or region.share in (0.0, 1.0) else f" ({region.proved:,} are proved safe)"
     count = "the" if region.starts is None else f"{region.starts:,}"
     lines.append(f"safe from    {share}{count} start states{about}")
+    if (volume := region.volume) is not None and region.rest:
+        how = "by volume" if volume.drawn is None else f"of {volume.drawn:,} drawn start states"
+        lines.append(
+            f"left         {100 * volume.unsafe:.4g}% in parts with a start that fails, {100 * volume.open:.4g}% open ({how})"
+        )
     if region.condition is not None and region.rest:
         text = region.condition if len(region.condition) <= WIDEST else f"{region.condition[:WIDEST]}..."
         lines.append(f"  if         {text}")

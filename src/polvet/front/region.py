@@ -7,7 +7,7 @@ The certificate (kind `safe-region`) speaks of the start states in the region an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from polvet.model.expressions import conjunction, disjunction, negation
 from polvet.model.infix import dump_expression
 from polvet.model.network import Network
 from polvet.model.task import Task
-from polvet.records.start_regions import NamedBox, Region, condition_of_box, region_json
+from polvet.records.start_regions import NamedBox, Region, Volume, condition_of_box, region_json
 from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class SafeRegion(Result):
     starts: int | None = None  # how many there are; None: too many to be counted
     proved: int | None = None
     estimate: float | None = field(default=None, repr=False)  # of the share that is proved, where it was not counted
+    volume: Volume | None = None  # of real-valued start states: which shares are proved, unsafe and open
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
@@ -77,6 +78,8 @@ class SafeRegion(Result):
             return 0.0
         if not self.rest:
             return 1.0
+        if self.volume is not None:
+            return self.volume.proved
         return self.proved / self.starts if self.proved is not None and self.starts else self.estimate
 
     @property
@@ -96,6 +99,7 @@ class SafeRegion(Result):
                 "starts": self.starts,
                 "proved": self.proved,
                 "share": self.share,
+                **({} if self.volume is None else {"volume": asdict(self.volume)}),
                 "unsafe": [one.to_dict() for one in self.unsafe[:LISTED]],
                 "unsafe_parts": len(self.unsafe),
                 "open": [one.to_dict() for one in self.open[:LISTED]],
@@ -152,6 +156,7 @@ def verify_region(policy: Policy, output: Path | None, work: Work) -> SafeRegion
         starts=starts.starts,
         proved=starts.proved,
         estimate=starts.figures.get("proved_share_of_drawn"),
+        volume=starts.volume,
         reason=None if any(one.unsafe for one in rest) or starts.is_everything else is_open or "nothing was proved",
         written=None if output is None or certificate is None else str(write_certificate(certificate, output)),
         **work.account(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import inf, nextafter
 from typing import Any
 
 from polvet.files import Json
@@ -27,6 +28,19 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
+class Volume:
+    """Shares of the volume of real-valued start states: proved safe, in parts of which a start is known to fail, and open.
+
+    `drawn`: from how many drawn start states the shares are estimated; None: they are the volumes of boxes.
+    """
+
+    proved: float
+    unsafe: float
+    open: float
+    drawn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Region:
     """What is known of the start states. `side` says whether the proved ones are those `in` the boxes, or `out` of them.
 
@@ -43,6 +57,7 @@ class Region:
     failing: int | None = None
     reason: str | None = None  # why something is open
     figures: Mapping[str, Any] = field(default_factory=dict)
+    volume: Volume | None = None  # where start states are real-valued
 
     @property
     def is_everything(self) -> bool:
@@ -76,12 +91,20 @@ def condition_of_box(network: Network, box: NamedBox) -> Expression:
         if variable.lower is None or low > variable.lower:
             parts.append(Binary("≥", Name(name), _number(low)))
         if variable.upper is None or high < variable.upper:
-            parts.append(Binary("≤", Name(name), _number(high)))
+            parts.append(_up_to(name, high))
     return conjunction(*parts)
 
 
+def _up_to(name: str, high: int | float) -> Expression:
+    """Return that a value is at most `high`, or that it is below the next double where that is shorter."""
+    if isinstance(high, float) and len(repr(after := nextafter(high, inf))) < len(repr(high)):
+        return Binary("<", Name(name), _number(after))
+    return Binary("≤", Name(name), _number(high))
+
+
 def _number(value: int | float) -> Expression:
-    return RealLiteral(Fraction(value)) if isinstance(value, float) else IntLiteral(value)
+    """Return the number; of a double the shortest decimal that models read as this double."""
+    return RealLiteral(Fraction(repr(value))) if isinstance(value, float) else IntLiteral(value)
 
 
 def named_box(network: Network, lower: Sequence[int], upper: Sequence[int], bounds: Sequence[Any]) -> NamedBox:

@@ -10,7 +10,7 @@ from polvet.report.page import Page, dump_page
 
 TERMINATION = ("lex-rank", "lasso", "goal-reaching", "goal-missed", "solves")
 GENERAL = ("general", "general-refuted")
-VERIFICATION = ("run", "invariant", "reachable-set", "grid")
+VERIFICATION = ("run", "invariant", "reachable-set", "grid", "safe-region")
 
 
 def make_report(

@@ -1,4 +1,4 @@
-"""The page of a certificate of `polvet verify`: an unsafe run to be replayed, or the invariant that proves safety."""
+"""The page of a certificate of `polvet verify`: an unsafe run to be replayed, what proves safety, or a region of safe starts."""
 
 from __future__ import annotations
 
@@ -15,20 +15,31 @@ from polvet.report.invariant import invariant_part
 from polvet.report.markup import code, plural, text
 from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
+from polvet.report.region import DrawnStarts, drawn_starts, region_part
 from polvet.report.replay import replay_part
 from polvet.sources import options_from_json
 from polvet.verify.split_tree import completed
 from polvet.worlds.formats import load_model
 
-KINDS = {"run": "Unsafe", "invariant": "Safe", "reachable-set": "Safe", "grid": "Safe"}
+KINDS = {
+    "run": "Unsafe",
+    "invariant": "Safe",
+    "reachable-set": "Safe",
+    "grid": "Safe",
+    "safe-region": "Safe from a region",
+}
 
 
 def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | None, policy: Path | None) -> Page:
     """Return the page; with the task and the policy at hand the independent checker is asked, else nothing is claimed."""
     word, safe = KINDS[certificate["kind"]], certificate["kind"] != "run"
-    command = ["polvet", "certify", str(path), "--task", str(task or "TASK"), "--policy", str(policy or "POLICY")]
+    command = ["polvet", "certify", str(path), "--task", str(task or "TASK")]
+    of_policy = "policy_sha256" in certificate or certificate["kind"] != "safe-region"
+    if of_policy:
+        command += ["--policy", str(policy or "POLICY")]
     command += _words(certificate.get("options"))
-    if task is None or policy is None:
+    drawn: DrawnStarts | None = None
+    if task is None or (of_policy and policy is None):
         sort, level = "open", "Not checked"
         says = f"The certificate claims: {word.lower()}. Give --task and --policy, and the checker judges it."
     else:
@@ -36,6 +47,8 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
         result = check(completed(dict(certificate), subjects), subjects, Where(str(path)))
         if isinstance(result, Accepted):
             sort, level, says = ("good" if safe else "bad"), "Proved", f"The checker accepts: {result.claim}."
+            if certificate["kind"] == "safe-region" and policy is not None:
+                drawn = drawn_starts(task, policy, options_from_json(certificate.get("options", {}), Where(str(path))))
         else:
             sort, level, word, says = "bad", "Not proved", "Rejected", f"The checker rejects it: {result.reason}."
     count = certificate.get("count")
@@ -51,6 +64,8 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
         part, data = replay_part([read_run(certificate, None, Where(str(path)))], [], pictures)
         data["lines"] = pictures.lines
         parts += [part] if part is not None else []
+    if (region := region_part(certificate, drawn, Where(str(path)))) is not None:
+        parts.append(region)
     if (invariant := invariant_part(certificate, Where(str(path)))) is not None:
         parts.append(invariant)
     return Page(f"Verification: {path.name}", head, tuple(parts), data)

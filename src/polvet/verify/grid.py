@@ -92,28 +92,26 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
             if won.marks is not None:
                 GridTrial(bound, exits.grid, won.marks, plan, seed).run(budget)
                 return Safe(
-                    _certificate(flow, exits.grid, won.marks, plan), METHOD, {"cells": won.listed, "tried": tried}
+                    grid_proof(flow, exits.grid, won.marks, plan), METHOD, {"cells": won.listed, "tried": tried}
                 )
             if won.stopped:
                 return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
         seen = _seen(bound, seed, budget)
         for attempt in ATTEMPTS:
-            grid = _grid(flow, seen, attempt)
+            grid = grid_of(flow, seen, attempt)
             if prod(grid.shape) > MOST_CELLS:
                 break
             if prod(grid.shape) * 10 > budget.most_bytes:
                 return Unknown(str(budget.reached("memory")), METHOD, {"tried": tried})
             spent = stopwatch()
-            plan = Plan(attempt.steps, attempt.parts, attempt.halvings, _cuts(flow))
+            plan = Plan(attempt.steps, attempt.parts, attempt.halvings, cuts_of(flow))
             found = _close(flow, grid, seen, plan, budget)
             tried.append(
                 {"cells": attempt.cells, "steps": attempt.steps, "listed": found.listed, "seconds": round(spent(), 3)}
             )
             if found.marks is not None:
                 GridTrial(bound, grid, found.marks, plan, seed).run(budget)
-                return Safe(
-                    _certificate(flow, grid, found.marks, plan), METHOD, {"cells": found.listed, "tried": tried}
-                )
+                return Safe(grid_proof(flow, grid, found.marks, plan), METHOD, {"cells": found.listed, "tried": tried})
             if found.stopped:
                 return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
     except Unreadable as refusal:
@@ -136,7 +134,7 @@ def _close(flow: Flow, grid: Grid, seen: np.ndarray, plan: Plan, budget: Budget)
     marks[tuple(grid.spans(seen, seen)[0].T)] = True
     marks.ravel()[start_cells(flow, grid)] = True
     for place in range(len(grid.shape)):
-        if _is_large(flow, place):  # what a clock says matters little to where runs are
+        if is_large(flow, place):  # what a clock says matters little to where runs are
             marks = np.logical_or.accumulate(marks, axis=place)
     cells = np.flatnonzero(marks)
     marks = marks.ravel()
@@ -180,7 +178,7 @@ def _close_in(flow: Flow, grid: Grid, allowed: np.ndarray, plan: Plan, budget: B
             if budget.is_over():
                 return _Closed(None, int(marks.sum()), stopped=True)
             mine = cells[begin : begin + BATCH]
-            found = judge(flow, grid.boxes(mine), lambda low, high: np.zeros(len(low), dtype=np.bool_), plan)
+            found = judge(flow, grid.boxes(mine), lambda low, high, _: np.zeros(len(low), dtype=np.bool_), plan)
             if (found.how == FAILS).any():
                 return _Closed(None, int(marks.sum()))
             for block in cells_between(*grid.spans(*found.landed.ends), grid.shape):
@@ -193,7 +191,8 @@ def _close_in(flow: Flow, grid: Grid, allowed: np.ndarray, plan: Plan, budget: B
     return _Closed(marks, int(marks.sum()))
 
 
-def _certificate(flow: Flow, grid: Grid, marks: np.ndarray, plan: Plan) -> Certificate:
+def grid_proof(flow: Flow, grid: Grid, marks: np.ndarray, plan: Plan) -> Certificate:
+    """Return the body of the certificate of kind `grid`."""
     named = {
         key: {
             v.name: [x if v.kind is Kind.REAL else int(x) for x in row.tolist()]
@@ -215,12 +214,13 @@ def _seen(bound: Bound, seed: int, budget: Budget) -> np.ndarray:
     return np.array([state for states in runs for state in states], dtype=np.float64)
 
 
-def _grid(flow: Flow, seen: np.ndarray, attempt: Attempt) -> Grid:
+def grid_of(flow: Flow, seen: np.ndarray, attempt: Attempt) -> Grid:
+    """Return a grid that is fine where states were seen, with lines where trees and conditions tell states apart."""
     cuts: list[set[float]] = [set() for _ in flow.variables]
-    for place, cut in _tree_cuts(flow):
-        if attempt.clocks or not _is_large(flow, place):
+    for place, cut in tree_cuts(flow):
+        if attempt.clocks or not is_large(flow, place):
             cuts[place].add(cut)
-    for place, cut in _condition_cuts(flow):
+    for place, cut in condition_cuts(flow):
         cuts[place].add(cut)
     lines = []
     for k, variable in enumerate(flow.variables):
@@ -235,26 +235,26 @@ def _grid(flow: Flow, seen: np.ndarray, attempt: Attempt) -> Grid:
             outer = width * 1.5 ** np.arange(1, 200)
             growing = np.cumsum(outer[outer < high - low])
             mine |= {float(x) for x in (*fine, *(fine[0] - growing), *(fine[-1] + growing)) if low < x <= high}
-        elif not _is_large(flow, k):
+        elif not is_large(flow, k):
             mine |= set(np.arange(low, high + 1).tolist())
         lines.append(np.array(sorted(mine)))
     return Grid(tuple(lines), flow.upper, flow.whole)
 
 
-def _cuts(flow: Flow) -> tuple[np.ndarray, ...]:
+def cuts_of(flow: Flow) -> tuple[np.ndarray, ...]:
     """Return where sets are cut so that each piece goes its own way: at the thresholds of trees."""
     cuts: list[set[float]] = [set() for _ in flow.variables]
-    for place, cut in _tree_cuts(flow):
+    for place, cut in tree_cuts(flow):
         cuts[place].add(cut)
     return tuple(np.array(sorted(row), dtype=np.float64) for row in cuts)
 
 
-def _is_large(flow: Flow, place: int) -> bool:
+def is_large(flow: Flow, place: int) -> bool:
     """Return whether a variable holds integers, but too many to tell them all apart: a clock, most often."""
     return flow.variables[place].kind is not Kind.REAL and flow.upper[place] - flow.lower[place] >= 64
 
 
-def _tree_cuts(flow: Flow) -> Iterator[tuple[int, float]]:
+def tree_cuts(flow: Flow) -> Iterator[tuple[int, float]]:
     """Yield (variable, where a cell should begin): thresholds of trees."""
     policy = flow.fitted.policy
     if isinstance(policy, TreeEnsemble):
@@ -265,7 +265,7 @@ def _tree_cuts(flow: Flow) -> Iterator[tuple[int, float]]:
                     yield place, _first_right(threshold, policy.comparison, flow.variables[place].kind)
 
 
-def _condition_cuts(flow: Flow) -> Iterator[tuple[int, float]]:
+def condition_cuts(flow: Flow) -> Iterator[tuple[int, float]]:
     """Yield (variable, where a cell should begin): numbers that a condition compares a variable with."""
     start = flow.task.start
     pending: list[Expression] = [*flow.guards, flow.task.fail, flow.task.goal, *([] if start is None else [start])]

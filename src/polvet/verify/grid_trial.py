@@ -20,6 +20,7 @@ from polvet.check.arena import Arena
 from polvet.check.followed import Followed
 from polvet.check.grid import Grid
 from polvet.check.returning import Plan
+from polvet.check.start_region import StartRegion
 from polvet.kernel.starts import drawable_starts
 from polvet.model.network import Kind
 from polvet.model.semantics import State
@@ -40,10 +41,10 @@ class GridTrial:
         self.bound, self.grid, self.marks, self.plan = bound, grid, marks.reshape(grid.shape), plan
         self.seed, self.rng = seed, np.random.default_rng(seed)
 
-    def run(self, budget: Budget) -> None:
-        """Raise a RuntimeError, which is a bug of polvet, where a run does what the grid says no run does."""
+    def run(self, budget: Budget, region: StartRegion | None = None) -> None:
+        """Raise a RuntimeError, which is a bug of polvet, where a run does what the grid says no run does (of starts in the region)."""
         starts = drawable_starts(self.bound.task).sample(STARTS, random.Random(self.seed + 1))
-        for state in self._unlisted(starts):
+        for state in self._unlisted(starts if region is None else region.among(starts)):
             raise RuntimeError(f"the grid does not list the cell of the start state {self._show(state)}")
         drawn = [state for cells in self._urns() for state in self._drawn(self.rng.choice(cells, DRAWN // 2))]
         self._follow(drawn, Arena.of(self.bound.task, budget=budget))

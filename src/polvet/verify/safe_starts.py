@@ -1,8 +1,9 @@
 """From which start states is the policy safe? What could be proved as a region of boxes, the rest with unsafe runs or open.
 
 `find_safe_starts` asks the methods in turn: explicit search, which tells every start state apart
-(verify/safe_starts_explicit.py), then backward blocking, which needs no list of them (verify/safe_starts_backwards.py). The evidence is
-a `safe-region` certificate: a proof that speaks of the start states of the region in the place of all.
+(verify/safe_starts_explicit.py), then backward blocking, which needs no list of them (verify/safe_starts_backwards.py), or grids, where
+values are real (verify/safe_starts_grid.py). The evidence is a `safe-region` certificate: a proof that speaks of the start states of
+the region in the place of all.
 """
 
 from __future__ import annotations
@@ -36,19 +37,20 @@ def find_safe_starts(
     """Return what is known of the start states, and the certificate where a part of them is proved safe."""
     from polvet.verify.safe_starts_backwards import block_all_that_fails
     from polvet.verify.safe_starts_explicit import tell_starts_apart
+    from polvet.verify.safe_starts_grid import prove_start_cells
 
     request = Request(budget, seed, Parallelism(threads, workers))
     spent = stopwatch()
     drawable_starts(bound.task, budget=budget)  # there must be some
     part = sliced(bound)
     reals = has_reals(part.bound)
-    region = tell_starts_apart(part.bound, replace(request, budget=budget.share(1.0 if reals else 0.5)))
-    if region.proof is None and not reals and region.starts != region.failing:
-        other = block_all_that_fails(part.bound, request)
+    region = tell_starts_apart(part.bound, replace(request, budget=budget.share(0.5)))
+    if region.proof is None and (region.starts is None or region.starts != region.failing):
+        other = (prove_start_cells if reals else block_all_that_fails)(part.bound, request)
         if other.proof is not None or not region.rest:
             region = other
         else:
-            region = replace(region, reason=f"explicit: {region.reason}; ic3: {other.reason}")
+            region = replace(region, reason=f"explicit: {region.reason}; {other.method}: {other.reason}")
     region = _brought_back(region, part)
     region = replace(region, figures={**region.figures, "seconds": round(spent(), 6), "left_out": list(part.left_out)})
     return region, None if region.proof is None else _certificate(region, part, budget)
