@@ -206,9 +206,10 @@ def _proved(task: Task, claims: Mapping[str, Any], question: Question, word: str
                 task, verdict, states, prover, found=work.spent(), budget=work.budget, output=place
             )
         except LimitReached as limit:
-            if not question.sharpen:
+            if question.alone and not question.sharpen:
                 raise
-            checked = worst(checked, NotChecked(f"smaller games tell it, and a proof was not found: {limit}"))
+            told = "smaller games tell it, and a" if question.sharpen else "a"
+            checked = worst(checked, NotChecked(f"{told} proof was not found: {limit}"))
             continue
         checked = worst(checked, outcome)
         if place is not None:

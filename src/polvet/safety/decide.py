@@ -35,6 +35,8 @@ NO_RADIUS = 2**32 - 1
 SILENT, ENDED = -1, -2
 FAIL, GOAL = 0, 1  # the places of the conditions in the compiled task
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2  # as the kernel tells verdicts
+LISTED_STATE, LISTED_VALUE = 600, 140
+"""Bytes that a state of a certificate takes in Python, and each of its values: as a state, by names, and as text."""
 
 Preference = Callable[[State], str | None]
 """A policy as an action order: the label it would choose."""
@@ -247,7 +249,7 @@ class Decider:
         """Return a closed set of states around the given safe ones with the label each takes (None: silent or ended)."""
         words, chosen = self._core.safe_policy(self.compiled.pack(states), budget.left(), self._room(budget))
         self._raise_what_stopped(budget)
-        _refuse_more(words, most)
+        self._refuse_more(words, most, budget)
         labels = self.task.network.labels
         return {
             state: labels[label] if label >= 0 else None
@@ -262,7 +264,7 @@ class Decider:
             self.compiled.pack(states), budget.left(), self._room(budget)
         )
         self._raise_what_stopped(budget)
-        _refuse_more(words, most)
+        self._refuse_more(words, most, budget)
         labels = self.task.network.labels
         result = []
         for k, state in enumerate(self.compiled.unpack(words)):
@@ -270,6 +272,14 @@ class Decider:
             outcomes = tuple((labels[label[p]] if label[p] >= 0 else None, int(witness[p])) for p in pairs)
             result.append(Ranked(state, int(rank[k]), outcomes))
         return result
+
+    def _refuse_more(self, words: Words, most: int | None, budget: Budget) -> None:
+        """Raise LimitReached where a proof lists more states than are wanted, or than fit into memory as a document."""
+        if most is not None and len(words) > most:
+            raise LimitReached(f"a proof needs {len(words):,} states, at most {most:,} are wanted")
+        needed = len(words) * (LISTED_STATE + LISTED_VALUE * len(self.task.network.variables))
+        if budget.megabytes is not None and resident_bytes() + needed > budget.megabytes * 2**20:
+            raise budget.reached("memory")
 
     def _room(self, budget: Budget) -> int:
         """Return how many bytes searches may hold so that the whole process stays within the limit.
@@ -317,11 +327,6 @@ class Ranked:
     state: State
     rank: int
     outcomes: tuple[tuple[str | None, int], ...]
-
-
-def _refuse_more(words: Words, most: int | None) -> None:
-    if most is not None and len(words) > most:
-        raise LimitReached(f"a proof needs {len(words):,} states, at most {most:,} are wanted")
 
 
 def _preferred(
