@@ -21,7 +21,7 @@ from polvet.safety.algorithms import ALGORITHMS, DEFAULT
 from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
-    from polvet.safety.confirmed import Lost
+    from polvet.safety.told import Told
     from polvet.verify.won_projection import WonProjection
 
 MOST_STARTS = 1_000_000
@@ -106,17 +106,23 @@ def decide_states(task: Task, question: Question, work: Work) -> Safe | Unsafe |
 
     decided, decisions, lost = decide_unproved(task, question, work)
     won = _won(task, work) if question.sharpen else None
+    unsafe: Any = partial(prove, knowing(task), verdict=Verdict.UNSAFE)
+    if question.sharpen:
+        from polvet.verify.lost_projection import prove_unsafe
+
+        unsafe = partial(prove_unsafe, task, lost)
     if not question.alone and question.certificates is None:
         checked = confirm_answers(
-            task, question.states, decided, found=work.spent(), budget=work.budget, won=won, lost=lost
+            task, question.states, decided, found=work.spent(), budget=work.budget, won=won, lost=lost, unsafe=unsafe
         )
         return replace(decisions, confirmation=checked)
+    provers = (("safe", partial(prove, knowing(task, lost), verdict=Verdict.SAFE)), ("unsafe", unsafe))
     claims = {
         word: (
             [state for state, one in zip(question.states, decided, strict=True) if one.verdict.value == word],
-            partial(prove, prover, verdict=Verdict(word), budget=work.budget),
+            partial(prover, budget=work.budget),
         )
-        for word, prover in (("safe", knowing(task, lost)), ("unsafe", knowing(task)))
+        for word, prover in provers
     }
     if won is not None:
         states, search = claims["safe"]
@@ -150,7 +156,7 @@ def _won(task: Task, work: Work) -> WonProjection | None:
     return None if isinstance(won, str) else won
 
 
-def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions, Sequence[Lost]]:
+def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions, Sequence[Told]]:
     """Return the answers about the states, as they were found and as decisions, and what smaller games lost; nothing is proved yet."""
     _refuse(task)
     decided, figures, lost = (_by_search if ALGORITHMS[question.algorithm].search else _by_diagrams)(
@@ -304,7 +310,7 @@ def _refuse(task: Task) -> None:
         raise InputError("only a policy loops.", Where("avoid"), "Use --goal-reaching.")
 
 
-def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Lost]]:
+def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Told]]:
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import ActionOrder, Decider
     from polvet.safety.foresight import sharpen
@@ -342,7 +348,7 @@ def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], F
     return batch.decided, figures, decider.lost_games
 
 
-def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Lost]]:
+def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Told]]:
     from polvet.safety.propagate_bdd import decide_by_diagrams
 
     spent = stopwatch()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +27,7 @@ from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.compiled import Bound
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
+from polvet.safety.told import Told
 from polvet.system import resident_bytes
 from polvet.verdict import Verdict
 
@@ -128,7 +128,7 @@ class Decider:
         self.stopped: LimitReached | None = None  # why the last call for many states left some open
         self.question = Question(algorithm, order.name, self.share, order.seed, radius)
         self.smaller_games = 0  # how many of them told it verdicts
-        self.lost_games: list[Callable[[Decider], None]] = []  # those that told lost states alone, for other deciders
+        self.lost_games: list[Told] = []  # those that told lost states alone, for other deciders
         self.compiled = compiled or compile_task(task)
         self._core = _core.Decider(
             self.compiled.program,
@@ -177,26 +177,16 @@ class Decider:
         self.stopped = self._limit(int(status[left[0]]), budget) if len(left) else None
         return known
 
-    def foresee(
-        self,
-        variables: Sequence[int],
-        verdicts: NDArray[np.uint8],
-        *,
-        lines: Sequence[tuple[float, float, int]] = (),
-        clocks: Sequence[tuple[int, int]] = (),
-        tops: Sequence[tuple[int, int]] = (),
-    ) -> None:
-        """Take the verdicts of a smaller game: one for each combination of these variables' values, 0 where there is none.
+    def foresee(self, told: Told) -> None:
+        """Take the verdicts of a smaller game.
 
-        A real variable has a line: the lower end, cells per unit, cells. A clock, (variable, value), says up to when this holds.
-        A top, (variable, value), makes all values from there on one.
-        From then on there is no evidence to be had from this decider but for safe states, where all that was told is lost.
+        From then on there is no evidence to be had from this decider where something is won; where all that was told is lost, safe
+        policies enter nothing of it, and the ranks of unsafe states end there.
         """
-        if SAFE not in verdicts:
-            self.lost_games.append(
-                partial(Decider.foresee, variables=variables, verdicts=verdicts, lines=lines, clocks=clocks, tops=tops)
-            )
-        self._core.foresee(self.compiled.program, variables, lines, clocks, tops, verdicts)
+        if SAFE not in told.verdicts:
+            self.lost_games.append(told)
+        program = self.compiled.program
+        self._core.foresee(program, told.variables, told.lines, told.clocks, told.tops, told.verdicts)
         self.smaller_games += 1
 
     def safe_actions(self, state: State, *, budget: Budget = UNLIMITED) -> tuple[str | None, ...]:
@@ -259,7 +249,7 @@ class Decider:
     def unsafe_rank(
         self, states: Sequence[State], *, budget: Budget = UNLIMITED, most: int | None = None
     ) -> list[Ranked]:
-        """Return why the given unsafe states are unsafe: ranked states, witnesses before those who need them."""
+        """Return why the given unsafe states are unsafe: ranked states, witnesses first; what games lost has rank 0."""
         words, rank, start, label, witness = self._core.unsafe_rank(
             self.compiled.pack(states), budget.left(), self._room(budget)
         )

@@ -16,8 +16,9 @@ from polvet.kernel.compiled import Words
 from polvet.model.task import Task
 from polvet.safety.cells import foresee_cells
 from polvet.safety.decide import Decider
-from polvet.safety.projections import Told, count_of, is_countable, iter_lost
+from polvet.safety.projections import count_of, is_countable, iter_lost
 from polvet.safety.restrictions import iter_won
+from polvet.safety.told import Told
 
 LARGE = 10_000_000
 ENOUGH = 0.75
@@ -55,4 +56,4 @@ def sharpen(decider: Decider, around: Words | None = None, *, budget: Budget = U
 def _tell(decider: Decider, games: Iterable[Told]) -> None:
     for told in games:
         if told.share:
-            decider.foresee(told.variables, told.verdicts, tops=told.tops)
+            decider.foresee(told)
