@@ -142,7 +142,9 @@ def check_games(space: Space, games: list[Game]) -> None:
         running = whole.narrowed(space, [Unary("¬", space.task.fail)])
         _check_errors(space, running, errors)
         _check_running(space, running)
-        _check_enabled(space, running, [box for _, box, _ in operators])
+        guards = [box for _, box, _ in operators]
+        guards.sort(key=lambda box: _beyond(space, game, box))
+        _check_enabled(space, running, guards)
         for operator, (lower, upper, rest), ways in operators:
             space.arena.budget.check()
             low, high = np.maximum(running.lower, lower), np.minimum(running.upper, upper)
@@ -171,6 +173,8 @@ def _check_enabled(space: Space, running: Pieces, guards: list[tuple[Ints, Ints,
     """Raise Malformed unless the guards together hold in all of the pieces: those that are boxes are taken away one by one."""
     left = running
     for lower, upper, rest in guards:
+        if not len(left.box):
+            return
         if rest:
             whole: Bools = np.all((left.lower >= lower) & (left.upper <= upper), axis=1)
             for test in rest:
@@ -183,6 +187,12 @@ def _check_enabled(space: Space, running: Pieces, guards: list[tuple[Ints, Ints,
     left = left.narrowed(space, [Unary("¬", space.task.fail)])
     if len(left.box):
         raise Malformed(f"no operator may be enabled in a lost box near {_corner(space, left)}")
+
+
+def _beyond(space: Space, game: Game, guard: tuple[Ints, Ints, list[Expression]]) -> tuple[bool, int]:
+    """Return how much else a guard asks for than what tells boxes apart: guards that ask for nothing else cut little."""
+    restricted = (guard[0] > space.lower) | (guard[1] < space.upper)
+    return bool(guard[2]), int(restricted.sum() - restricted[game.places].sum())
 
 
 def _without(pieces: Pieces, lower: Ints, upper: Ints) -> Pieces:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polvet.verify.won_projection import WonProjection
 
 MOST_STARTS = 1_000_000
-SHARPENING_SHARE, WON_SHARE = 0.3, 0.3
+SHARPENING_SHARE, WON_SHARE = 0.5, 0.3
 """Shares of the time for smaller games: before the search, and for evidence of what they win."""
 AROUND = 10_000
 """States that cells of real values are laid around."""
@@ -329,7 +329,8 @@ def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], F
         deciding = stopwatch()
         if question.sharpen:
             around = decider.compiled.pack(question.states[:AROUND])
-            sharpen(decider, around, budget=work.budget.share(SHARPENING_SHARE))
+            alone = len(question.states) <= AROUND
+            sharpen(decider, around, alone=alone, budget=work.budget.share(SHARPENING_SHARE))
         batch = decide_many(
             decider, question.states, file=None if question.alone else question.output, budget=work.budget, crew=crew
         )

@@ -243,8 +243,10 @@ def relax(task: Task, pattern: Sequence[int], top: Top | None = None) -> Task:
     edges: list[NetworkEdge] = []
     always: list[Expression] = []  # guards of operators that are enabled whatever the forgotten variables hold
     won: list[Expression] = []  # guards of operators without an outcome that can be told
-    for view in _views(network, kept, top):
-        for edge in network.edges:
+    for edge in network.edges:
+        # What does not read the topped variable is the same at the top and below.
+        for view in _views(network, kept, top if top is not None and top.name in _read(edge) else None):
+            view = replace(view, top=top)
             tests = [view.told(test) for test in conjuncts(edge.guard)]
             guard = conjunction(view.here, *(test for test in tests if test is not None))
             if None not in tests:
@@ -321,6 +323,12 @@ def _views(network: Network, kept: set[str], top: Top | None) -> tuple[View, ...
         View(negation(at), frozenset(kept), network, top),
         View(at, frozenset(kept - {top.name}), network, top, at_top=True),
     )
+
+
+def _read(edge: NetworkEdge) -> set[str]:
+    updates = [update for branch in edge.branches for update in branch.updates]
+    written = [update.target for update in updates if not isinstance(update.target, Name)]
+    return names(edge.guard).union(*(names(part) for part in (*(one.value for one in updates), *written)))
 
 
 def _relaxed(branch: Branch, kept: Set[str]) -> Branch | None:

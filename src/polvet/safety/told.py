@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+
+FAR = 2**62
+"""Beyond every top."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,3 +33,12 @@ class Told:
     def share(self) -> Fraction:
         """Return the share of combinations with a verdict."""
         return Fraction(int(np.count_nonzero(self.verdicts)), len(self.verdicts))
+
+    def loses(self, least: Sequence[int], values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which states, rows of values, are lost and have a rank above 0; `least` are the variables' least values."""
+        if self.ranks is None:
+            return np.zeros(len(values), dtype=np.bool_)
+        tops = dict(self.tops)
+        index = tuple(np.minimum(values[:, k], tops.get(k, FAR)) - least[k] for k in self.variables)
+        lost: NDArray[np.bool_] = self.ranks[index] > 0
+        return lost

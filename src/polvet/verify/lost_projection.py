@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.arena import Arena
@@ -23,6 +22,7 @@ from polvet.kernel.compiled import Words
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.records.certificate_files import Certificate
+from polvet.records.state_json import Malformed
 from polvet.safety.certificates import prove, ranked_certificate
 from polvet.safety.decide import Decider
 from polvet.safety.exits import least_of
@@ -85,7 +85,7 @@ def prove_lost(
     try:
         space = read_space(arena, {None: ANYTHING}, certificate["rows"], [])
         check_games(space, read_games(space, certificate["lost"]))
-    except InputError:
+    except (InputError, Malformed):
         return None
     return certificate
 
@@ -93,7 +93,8 @@ def prove_lost(
 def _telling(prover: Decider, games: Sequence[Told], ends: Words) -> list[Told]:
     """Return a few of the games that together tell all these states: each time the one that tells most of what is left."""
     values = prover.compiled.machine.unpack(ends)
-    tells = np.array([_tells(prover.task, told, values) for told in games])
+    least = [least_of(variable) for variable in prover.task.network.variables]
+    tells = np.array([told.loses(least, values) for told in games])
     chosen: list[Told] = []
     left = np.ones(len(values), dtype=np.bool_)
     while left.any():
@@ -101,18 +102,6 @@ def _telling(prover: Decider, games: Sequence[Told], ends: Words) -> list[Told]:
         chosen.append(games[best])
         left &= ~tells[best]
     return chosen
-
-
-def _tells(task: Task, told: Told, values: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which states, rows of values, the game lost."""
-    assert told.ranks is not None
-    tops = dict(told.tops)
-    index = []
-    for place in told.variables:
-        number = np.minimum(values[:, place], tops.get(place, np.iinfo(np.int64).max))
-        index.append(number - least_of(task.network.variables[place]))
-    lost: NDArray[np.bool_] = told.ranks[tuple(index)] > 0
-    return lost
 
 
 def _rows(task: Task, states: Sequence[State], budget: Budget) -> list[Json]:
