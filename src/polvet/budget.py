@@ -4,7 +4,8 @@ A budget is made once, where a command begins, and handed to every phase: readin
 writing. A phase asks `left()` before it calls a solver, `check()` in its loops, and gives `share(0.3)` to what may not use
 everything. Shares end with the budget they were cut from, and their messages name the limit that was given, not the share.
 
-Memory is counted from where the budget began: what the interpreter and its libraries hold before is nobody's search.
+Memory is counted from where the budget began: what the interpreter and its libraries hold before is nobody's search. Where no limit
+is given, commands that know one take most of the machine (`in_machine`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from math import inf
 
 from polvet.errors import Limit, LimitReached
-from polvet.system import resident_bytes
+from polvet.system import physical_bytes, resident_bytes
 
 Clock = Callable[[], float]
 """Seconds since some moment; never goes back."""
@@ -23,6 +24,8 @@ Progress = Callable[[int, int], None]
 """Called with what is done and what is known."""
 NO_LIMIT_OF_STATES = 2**32
 NO_LIMIT_OF_BYTES = 2**63
+PART_OF_MACHINE = 0.7
+"""Of the machine's memory, what a command may use where no limit is given: beyond it the system ends the process without a word."""
 LOOK_EVERY = 0.05
 """Seconds between two looks at the process's memory: a look costs microseconds, `check` stands in inner loops."""
 
@@ -96,6 +99,10 @@ class Budget:
             cut._set(before=self.before)
         return cut
 
+    def in_machine(self) -> Budget:
+        """Return the same budget, with most of the machine's memory as its limit where none is given."""
+        return self if self.megabytes is not None else self.at_most(megabytes=machine_megabytes())
+
     def told(self, progress: Progress | None) -> Budget:
         """Return the same budget with somebody who is told how much a kernel has done."""
         cut = replace(self, on_progress=progress)
@@ -138,6 +145,11 @@ class Budget:
 
 UNLIMITED = Budget()
 """No limit at all; the same for everybody, because a budget without a limit has no beginning."""
+
+
+def machine_megabytes() -> int:
+    """Return how many megabytes a command may use where no limit is given: most of the machine's."""
+    return int(physical_bytes() * PART_OF_MACHINE) // 2**20
 
 
 Stopwatch = Callable[[], float]

@@ -47,6 +47,14 @@ def resident_bytes() -> int:
     return _windows_resident_bytes()
 
 
+def address_bytes() -> int:
+    """Return the addresses that the process has taken, held in memory or not; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
 def physical_bytes() -> int:
     """Return the memory that the machine has."""
     if hasattr(os, "sysconf"):
@@ -56,20 +64,27 @@ def physical_bytes() -> int:
 
 @contextmanager
 def memory_limited(megabytes: int | None) -> Iterator[None]:
-    """Raise a MemoryError in the block once the process holds more; call it in the main thread."""
+    """Raise a MemoryError in the block once the process holds so much more than where it begins, where there is a way to.
+
+    Where the system keeps no such limit an alarm looks after it, and alarms are for the main thread alone.
+    """
     if megabytes is None:
         yield
     elif _keeps_address_limits():
         before = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, before[1]))
+        most = address_bytes() + (megabytes << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (most if before[1] < 0 else min(most, before[1]), before[1]))
         try:
             yield
         finally:
             resource.setrlimit(resource.RLIMIT_AS, before)
+    elif threading.current_thread() is not threading.main_thread():
+        yield
     else:
+        most = resident_bytes() + (megabytes << 20)
 
         def look(number: int, frame: FrameType | None) -> None:
-            if resident_bytes() > megabytes << 20:
+            if resident_bytes() > most:
                 raise MemoryError
 
         with ringing(look, LOOK_AT_MEMORY, LOOK_AT_MEMORY):

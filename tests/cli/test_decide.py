@@ -258,3 +258,30 @@ def test_a_run_of_a_policy_is_certified(walk: Path, tmp_path: Path, capsys: pyte
 def test_what_runs_on_one_machine_says_so(walk: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["decide", str(walk), "--fail", "x == 9", "--workers", "ray:auto", *more]) == 30
     assert "run on one machine" in capsys.readouterr().err
+
+
+def test_without_a_limit_most_of_the_machine_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    import polvet
+    from polvet import budget
+    from polvet.domains import generate
+    from polvet.system import resident_bytes
+
+    _, file = generate("one-way-line", n=30, p=30).write(tmp_path / "line.jani")
+    line = {f"location_load_{k}": 1 for k in range(29)} | {"location_load_29": 0}
+    start = {**line, "truck_0": 0, "truck_load_0": 1, "truck_vel_0": 0, "aux_vel": 1}
+    doomed = {**start, "truck_0": 29, "truck_vel_0": 3}
+    small = tmp_path / "states.jsonl"
+    small.write_text("".join(json.dumps(state) + "\n" for state in (start, doomed)), encoding="utf-8")
+    most = resident_bytes() + (40 << 20)
+    monkeypatch.setattr(budget, "physical_bytes", lambda: int(most / budget.PART_OF_MACHINE))
+    assert run(["decide", str(file), "--states", str(small), "--workers", "1"]) == 10
+    said = capsys.readouterr().out
+    assert "(memory limit of " in said
+    assert "1 unsafe, 1 unknown" in said
+    found = polvet.load(file).decide([start, doomed], workers=1)
+    assert found.safe == (None, False)
+    assert found.limit == "memory"
+    assert run(["decide", str(file), "--states", str(small), "--workers", "1", "--json"]) == 10
+    assert "memory limit of " in json.loads(capsys.readouterr().out)["reason"]

@@ -106,7 +106,7 @@ public:
     }
 
     SafePolicy safe_policy(const uint64_t* states, size_t count, Watch& watch) override {
-        Lazy<Game>& lazy = prover(SAFE);
+        Lazy<Game>& lazy = prover();
         game_.watch = &watch;
         std::vector<uint32_t> pending;
         std::vector<uint8_t> seen;
@@ -134,7 +134,7 @@ public:
     }
 
     UnsafeRank unsafe_rank(const uint64_t* states, size_t count, Watch& watch) override {
-        Lazy<Game>& lazy = prover(UNSAFE);
+        Lazy<Game>& lazy = prover();
         game_.watch = &watch;
         std::vector<uint32_t> needed;
         std::vector<uint32_t> place;  // in the result, 1 + index; 0: not needed so far
@@ -238,12 +238,13 @@ private:
         return *lazy;
     }
 
-    Lazy<Game>& prover(Known wanted) {
+    Lazy<Game>& prover() {
         // SOUND: a board says what is true, not why.
         if (options_.board) throw std::invalid_argument("evidence needs a single thread");
-        // SOUND: what a smaller game told has no reason here. A safe policy enters no lost state, so that it needs none.
+        // SOUND: what a smaller game won has no reason here. A safe policy enters no lost state, so that it needs none; ranks end in
+        // lost states, and who asked for them says why these are lost.
         for (const auto& told : game_.foreseen)
-            if (wanted == UNSAFE || told->wins) throw std::invalid_argument("evidence needs a search without smaller games");
+            if (told->wins) throw std::invalid_argument("evidence needs a search without smaller games");
         return lazy();
     }
 

@@ -1,8 +1,8 @@
 // States whose verdict a smaller game has already told: a byte per cell, a cell being a combination of values of a few variables.
 //
 // What a relaxed game lost is unsafe, what a restricted game won is safe, whatever the other variables hold (safety/projections.py
-// and safety/cells.py say why). The search then treats such a state as it treats `fail` and `goal`; there is neither a rank nor
-// an action behind it, so no evidence either, but for safe states where only lost ones were told: their policy enters none of these.
+// and safety/cells.py say why). The search then treats such a state as it treats `fail` and `goal`; there is no action
+// behind it, so no evidence either, unless only lost ones were told: safe policies enter none of these, and ranks begin there at 0.
 #pragma once
 #include <algorithm>
 #include <bit>

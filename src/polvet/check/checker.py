@@ -36,6 +36,7 @@ CHECKERS: dict[str, str] = {
     "safe-policy": "polvet.check.safe_policy:check_safe_policy",
     "won-projection": "polvet.check.won_projection:check_won_projection",
     "unsafe-rank": "polvet.check.unsafe_rank:check_unsafe_rank",
+    "lost-projection": "polvet.check.lost_projection:check_lost_projection",
     "strong-cyclic": "polvet.check.strong_cyclic:check_strong_cyclic",
     "no-strong-cyclic": "polvet.check.strong_cyclic:check_no_strong_cyclic",
     "run": "polvet.check.run:check_run",

@@ -13,7 +13,7 @@ import numpy as np
 from polvet.check.arena import Arena
 from polvet.check.box_view import Unreadable, effects, row_of
 from polvet.check.invariant_rows import Claim, Ints, Row, row_between
-from polvet.model.expressions import Binary, Expression, IntLiteral, RealLiteral, conjunction, conjuncts
+from polvet.model.expressions import TRUE, Binary, Expression, IntLiteral, RealLiteral, conjunction, conjuncts
 from polvet.model.folding import value_of
 from polvet.model.network import Kind, Network, NetworkEdge
 from polvet.model.possible import possible
@@ -60,11 +60,10 @@ class Operator:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """A claim about a policy in an arena: is it an invariant? With the variables' bounds, and the operators of the network."""
+class Space:
+    """The bounded states of an arena that satisfy a claim, with the variables' bounds, and the operators of the network."""
 
     arena: Arena
-    fitted: Fitted
     place: Mapping[str, int]
     lower: Ints
     upper: Ints
@@ -99,8 +98,31 @@ class Question:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Question(Space):
+    """The states of a claim about a policy, which the claim says is never left."""
+
+    fitted: Fitted
+
+
 def read_question(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any]) -> Question:
     """Return what the certificate claims; Malformed if it is no claim over bounded integers and truth values."""
+    output_of: dict[str | None, int] = {None: ANYTHING}
+    for output, number in enumerate(fitted.labels):
+        if number != UNKNOWN_LABEL:
+            output_of.setdefault(arena.task.network.labels[number], output)
+    starts = arena.task.network.initial_condition if arena.task.start is None else arena.task.start
+    space = read_space(arena, output_of, certificate.get("rows"), certificate.get("blocked"), starts)
+    return Question(arena, space.place, space.lower, space.upper, space.claim, space.operators, fitted)
+
+
+def read_space(
+    arena: Arena, output_of: Mapping[str | None, int], rows: Any, blocked: Any, counted: Expression = TRUE
+) -> Space:
+    """Return the states that satisfy the rows and are in no blocked box, and the operators with the outputs of their labels.
+
+    Equalities that the condition `counted` counts are columns of the rows, too.
+    """
     network = arena.task.network
     place = {variable.name: k for k, variable in enumerate(network.variables)}
     bounds = [variable_bounds(variable) for variable in network.variables]
@@ -111,10 +133,8 @@ def read_question(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any]) 
     upper = np.array([high for _, high in bounds], dtype=np.int64)
     if len(bounds) and max(np.abs(lower).max(), np.abs(upper).max()) > 2**40:
         raise Malformed("a variable's bounds are beyond 2^40")
-    begins = network.initial_condition if arena.task.start is None else arena.task.start
-    claim = _Reader(place, lower, upper).claim(certificate, begins)
-    operators = _operators(arena, fitted, place, lower, upper)
-    return Question(arena, fitted, place, lower, upper, claim, operators)
+    claim = _Reader(place, lower, upper).claim(rows, blocked, counted)
+    return Space(arena, place, lower, upper, claim, _operators(arena, output_of, place, lower, upper))
 
 
 def variable_bounds(variable: Any) -> tuple[int | None, int | None]:
@@ -143,13 +163,9 @@ def leaving_bounds(
 
 
 def _operators(
-    arena: Arena, fitted: Fitted, place: Mapping[str, int], lower: Ints, upper: Ints
+    arena: Arena, output_of: Mapping[str | None, int], place: Mapping[str, int], lower: Ints, upper: Ints
 ) -> tuple[Operator, ...]:
     network = arena.task.network
-    output_of: dict[str | None, int] = {None: ANYTHING}
-    for output, number in enumerate(fitted.labels):
-        if number != UNKNOWN_LABEL:
-            output_of.setdefault(network.labels[number], output)
     kinds = {variable.name: variable.kind for variable in (*network.variables, *network.scratch)}
     operators = []
     for joint in network.joints:
@@ -192,13 +208,12 @@ class _Reader:
     def __init__(self, place: Mapping[str, int], lower: Ints, upper: Ints) -> None:
         self.names, self.lower, self.upper = place, lower, upper
 
-    def claim(self, certificate: Mapping[str, Any], begins: Expression) -> Claim:
-        rows, blocked = certificate.get("rows"), certificate.get("blocked")
+    def claim(self, rows: Any, blocked: Any, counted: Expression) -> Claim:
         if not isinstance(rows, list) or not isinstance(blocked, list):
             raise Malformed("'rows' and 'blocked' must be lists")
         marks: dict[tuple[int, int], int] = {}
         sums = [self._sum(item, f"rows[{k}]", marks) for k, item in enumerate(rows)]
-        for key in islice(self._counted(begins), MOST_MARKS):
+        for key in islice(self._marks(counted), MOST_MARKS):
             marks.setdefault(key, len(marks))
         most = greatest_sizes(self.lower, self.upper, len(marks))
         read: list[Row] = []
@@ -207,21 +222,13 @@ class _Reader:
             if row is None:
                 raise Malformed("a row's sum may be beyond 2^60")
             read.append(row)
-        lower, upper = np.tile(self.lower, (len(blocked), 1)), np.tile(self.upper, (len(blocked), 1))
-        for k, item in enumerate(blocked):
-            if not isinstance(item, dict):
-                raise Malformed(f"blocked[{k}] is no box")
-            for name, pair in item.items():
-                if not isinstance(pair, list) or len(pair) != 2:
-                    raise Malformed(f"blocked[{k}] gives '{name}' no pair of bounds")
-                at = self._place(name, f"blocked[{k}]")
-                lower[k, at], upper[k, at] = (_integer(value, f"blocked[{k}]") for value in pair)
+        lower, upper = read_boxes(blocked, "blocked", self.names, self.lower, self.upper)
         return Claim(tuple(read), lower, upper, tuple(marks))
 
-    def _counted(self, begins: Expression) -> Iterator[tuple[int, int]]:
-        """Yield the marks that start states are counted by: with a column for each, their conditions are rows, too."""
+    def _marks(self, counted: Expression) -> Iterator[tuple[int, int]]:
+        """Yield the marks that a condition counts: with a column for each, its parts are rows, too."""
         sizes = greatest_sizes(self.lower, self.upper, 0)
-        for part in conjuncts(begins):
+        for part in conjuncts(counted):
             sides = row_of(part, self.names, sizes)
             yield from (key for key in sides[0] if isinstance(key, tuple)) if sides is not None else ()
 
@@ -232,27 +239,46 @@ class _Reader:
         terms, counted = (item.get("terms"), item.get("marks", [])) if isinstance(item, dict) else (None, None)
         if not isinstance(terms, dict) or not isinstance(counted, list) or not (terms or counted):
             raise Malformed(f"{what} has no 'terms'")
-        columns = {self._place(name, what): _integer(value, what) for name, value in terms.items()}
+        columns = {place_of(name, self.names, what): read_integer(value, what) for name, value in terms.items()}
         for mark in counted:
             if not isinstance(mark, list) or len(mark) != 3:
                 raise Malformed(f"{what} has a mark that is no triple")
-            key = self._place(mark[0], what), _integer(mark[1], what)
+            key = place_of(mark[0], self.names, what), read_integer(mark[1], what)
             column = len(self.names) + marks.setdefault(key, len(marks))
-            columns[column] = columns.get(column, 0) + _integer(mark[2], what)
+            columns[column] = columns.get(column, 0) + read_integer(mark[2], what)
         low, high = item.get("lower"), item.get("upper")
         return (
             columns,
-            None if low is None else _integer(low, what),
-            None if high is None else _integer(high, what),
+            None if low is None else read_integer(low, what),
+            None if high is None else read_integer(high, what),
         )
 
-    def _place(self, name: Any, what: str) -> int:
-        if not isinstance(name, str) or name not in self.names:
-            raise Malformed(f"{what} names '{name}', which is no variable")
-        return self.names[name]
+
+def read_boxes(items: Any, what: str, names: Mapping[str, int], lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
+    """Return the bounds of listed boxes; what a box does not name is between the given bounds."""
+    if not isinstance(items, list):
+        raise Malformed(f"'{what}' is no list")
+    low, high = np.tile(lower, (len(items), 1)), np.tile(upper, (len(items), 1))
+    for k, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise Malformed(f"{what}[{k}] is no box")
+        for name, pair in item.items():
+            if not isinstance(pair, list) or len(pair) != 2:
+                raise Malformed(f"{what}[{k}] gives '{name}' no pair of bounds")
+            at = place_of(name, names, f"{what}[{k}]")
+            low[k, at], high[k, at] = (read_integer(value, f"{what}[{k}]") for value in pair)
+    return low, high
 
 
-def _integer(value: Any, what: str) -> int:
+def place_of(name: Any, names: Mapping[str, int], what: str) -> int:
+    """Return the place of the variable, or raise Malformed."""
+    if not isinstance(name, str) or name not in names:
+        raise Malformed(f"{what} names '{name}', which is no variable")
+    return names[name]
+
+
+def read_integer(value: Any, what: str) -> int:
+    """Return the integer, or raise Malformed."""
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**40:
         raise Malformed(f"{what} holds {value!r}, which is no integer up to 2^40")
     return value

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from polvet.check.box_view import alternatives, row_of
-from polvet.check.invariant_claim import Question
+from polvet.check.invariant_claim import Space
 from polvet.check.invariant_rows import Ints, Row, contract, merged, row_between
 from polvet.model.expressions import FALSE, Binary, Expression, Unary, conjuncts
 
@@ -29,12 +29,12 @@ def expanded(conditions: Sequence[Expression]) -> list[list[Expression]]:
     return [one for one in product if FALSE not in one]
 
 
-def rows_of(question: Question, conditions: Sequence[Expression]) -> tuple[list[Row], list[Expression]]:
+def rows_of(space: Space, conditions: Sequence[Expression]) -> tuple[list[Row], list[Expression]]:
     """Return the conditions that are rows, and the rest."""
     rows, rest = [], []
     for condition in conditions:
         for part in conjuncts(condition):
-            row = _row(question, part)
+            row = _row(space, part)
             if row is None:
                 rest.append(part)
             else:
@@ -42,7 +42,7 @@ def rows_of(question: Question, conditions: Sequence[Expression]) -> tuple[list[
     return rows, rest
 
 
-def hulls(question: Question, conditions: Sequence[Expression]) -> list[Row]:
+def hulls(space: Space, conditions: Sequence[Expression]) -> list[Row]:
     """Return rows around disjunctions, such as 1 <= x of x = 1 ∨ x >= 3: each bounds a sum that every alternative bounds.
 
     SOUND: who satisfies a disjunction satisfies one of its alternatives, and so the widest of their bounds.
@@ -54,7 +54,7 @@ def hulls(question: Question, conditions: Sequence[Expression]) -> list[Row]:
         ends: dict[bytes, tuple[Row, int]] = {}
         options = alternatives(condition, MOST_ALTERNATIVES)
         for number, option in enumerate(options):
-            for row in rows_of(question, option)[0]:
+            for row in rows_of(space, option)[0]:
                 key = row.coefficients.tobytes()
                 before, seen = ends.get(key, (row, 0))
                 if seen == number:  # all alternatives before this one bound the sum, too
@@ -64,9 +64,9 @@ def hulls(question: Question, conditions: Sequence[Expression]) -> list[Row]:
     return rows
 
 
-def exclusions(question: Question, lower: Ints, upper: Ints) -> list[Row]:
+def exclusions(space: Space, lower: Ints, upper: Ints) -> list[Row]:
     """Return the rows that say of each variable whose values in a box are all marked that exactly one mark of it holds."""
-    claim, size = question.claim, len(question.place)
+    claim, size = space.claim, len(space.place)
     rows = []
     for place in np.unique(claim.places).tolist():
         mine = (claim.places == place) & (claim.values >= lower[place]) & (claim.values <= upper[place])
@@ -75,21 +75,21 @@ def exclusions(question: Question, lower: Ints, upper: Ints) -> list[Row]:
     return rows
 
 
-def _row(question: Question, condition: Expression) -> Row | None:
+def _row(space: Space, condition: Expression) -> Row | None:
     """Return the condition as a row; None where it is none, or its numbers are too large to be added up in int64."""
     # A guard is asked about again and again: it is the same object, which stays alive with what is known of it.
-    known = question.rows_read.get(id(condition))
+    known = space.rows_read.get(id(condition))
     if known is None:
-        known = question.rows_read[id(condition)] = condition, _read_row(question, _plain(condition))
+        known = space.rows_read[id(condition)] = condition, _read_row(space, _plain(condition))
     return known[1]
 
 
-def _read_row(question: Question, condition: Expression) -> Row | None:
-    sides = row_of(condition, question.place, question.sizes)
-    columns = None if sides is None else _columns(question, sides[0])
+def _read_row(space: Space, condition: Expression) -> Row | None:
+    sides = row_of(condition, space.place, space.sizes)
+    columns = None if sides is None else _columns(space, sides[0])
     if sides is None or columns is None:
         return None
-    return row_between(dict(columns), sides[1], sides[2], question.sizes)
+    return row_between(dict(columns), sides[1], sides[2], space.sizes)
 
 
 def _plain(condition: Expression) -> Expression:
@@ -102,36 +102,36 @@ def _plain(condition: Expression) -> Expression:
             return condition
 
 
-def _columns(question: Question, terms: Mapping[int | tuple[int, int], int]) -> list[tuple[int, int]] | None:
+def _columns(space: Space, terms: Mapping[int | tuple[int, int], int]) -> list[tuple[int, int]] | None:
     """Return the columns of variables and marks; None if the claim does not know a mark."""
     columns = []
     for key, coefficient in terms.items():
         if isinstance(key, int):
             columns.append((key, coefficient))
-        elif key in question.claim.marks:
-            columns.append((len(question.place) + question.claim.marks.index(key), coefficient))
+        elif key in space.claim.marks:
+            columns.append((len(space.place) + space.claim.marks.index(key), coefficient))
         else:
             return None
     return columns
 
 
-def narrowed(question: Question, conditions: Sequence[Expression], *, inside: bool) -> tuple[Ints, Ints] | None:
+def narrowed(space: Space, conditions: Sequence[Expression], *, inside: bool) -> tuple[Ints, Ints] | None:
     """Return a box that holds every state (with `inside`: of the invariant) that satisfies the conditions, if there is one."""
-    rows, tests = rows_of(question, conditions)
-    everything = [*rows, *hulls(question, tests), *(question.claim.rows if inside else ())]
-    lower, upper, _ = contracted(question, question.lower[None, :], question.upper[None, :], everything)
+    rows, tests = rows_of(space, conditions)
+    everything = [*rows, *hulls(space, tests), *(space.claim.rows if inside else ())]
+    lower, upper, _ = contracted(space, space.lower[None, :], space.upper[None, :], everything)
     return (lower[0], upper[0]) if len(lower) else None
 
 
-def contracted(question: Question, lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints, Ints]:
+def contracted(space: Space, lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints, Ints]:
     """Return what rows leave of the boxes [n, variables], and which there are; marks are 0 or 1, and tell on their variables."""
-    claim, size = question.claim, len(question.place)
+    claim, size = space.claim, len(space.place)
     if not claim.marks:
         return contract(lower, upper, rows)
     kept = np.arange(len(lower))
     for _ in range(3):
         before = int(lower.sum() - upper.sum())
-        wide_lower, wide_upper = marked_bounds(question, lower, upper)
+        wide_lower, wide_upper = marked_bounds(space, lower, upper)
         wide_lower, wide_upper, left = contract(wide_lower, wide_upper, rows)
         lower, upper, kept = wide_lower[:, :size].copy(), wide_upper[:, :size].copy(), kept[left]
         never, always = wide_upper[:, size:] == 0, wide_lower[:, size:] == 1
@@ -151,9 +151,9 @@ def contracted(question: Question, lower: Ints, upper: Ints, rows: Sequence[Row]
     return lower, upper, kept
 
 
-def marked_bounds(question: Question, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
+def marked_bounds(space: Space, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
     """Return the boxes with bounds of the marks behind those of the variables."""
-    claim = question.claim
+    claim = space.claim
     low, high = lower[:, claim.places], upper[:, claim.places]
     possible = (low <= claim.values) & (claim.values <= high)
     sure = possible & (low == high)
@@ -162,7 +162,7 @@ def marked_bounds(question: Question, lower: Ints, upper: Ints) -> tuple[Ints, I
     )
 
 
-def simplified(question: Question, rows: Sequence[Row], lower: Ints, upper: Ints) -> list[Row] | None:
+def simplified(space: Space, rows: Sequence[Row], lower: Ints, upper: Ints) -> list[Row] | None:
     """Return the rows with what a box fixes put in, parallel ones made one; None if they contradict each other there."""
-    low, high = marked_bounds(question, lower[None, :], upper[None, :])
+    low, high = marked_bounds(space, lower[None, :], upper[None, :])
     return merged(rows, low[0] == high[0], low[0])

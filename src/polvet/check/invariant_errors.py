@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polvet.check.box_view import interval
-from polvet.check.invariant_claim import Question
+from polvet.check.invariant_claim import Space
 from polvet.check.invariant_conditions import narrowed, rows_of
 from polvet.check.invariant_rows import Ints
 from polvet.check.model_errors import errors_in, errors_of, rules_of
@@ -26,24 +26,24 @@ class PossibleError:
     root: tuple[Ints, Ints]
 
 
-def possible_errors(question: Question) -> list[PossibleError]:
+def possible_errors(space: Space) -> list[PossibleError]:
     """Return the errors that the claim's rows do not exclude at once."""
-    sizes = {name: question.sizes[place] for name, place in question.place.items()}
-    rules = rules_of(question.network, sizes)
-    ended, failed = question.task.goal, question.task.fail
+    sizes = {name: space.sizes[place] for name, place in space.place.items()}
+    rules = rules_of(space.network, sizes)
+    ended, failed = space.task.goal, space.task.fail
     errors = [*errors_in(failed, [], rules), *errors_in(ended, [Unary("¬", failed)], rules)]
-    for operator in question.operators:
+    for operator in space.operators:
         for error in errors_of(operator.edges, operator.ways(), rules):
             errors.append([*error, Unary("¬", failed), Unary("¬", ended)])
     possible = []
     for conditions in dict.fromkeys(map(tuple, errors)):
-        root = narrowed(question, conditions, inside=True)
-        if root is not None and _is_possible(question, conditions, root):
+        root = narrowed(space, conditions, inside=True)
+        if root is not None and _is_possible(space, conditions, root):
             possible.append(PossibleError(conditions, root))
     return possible
 
 
-def _is_possible(question: Question, conditions: tuple[Expression, ...], root: tuple[Ints, Ints]) -> bool:
+def _is_possible(space: Space, conditions: tuple[Expression, ...], root: tuple[Ints, Ints]) -> bool:
     low, high = root[0][None, :].astype(np.float64), root[1][None, :].astype(np.float64)
-    tests = rows_of(question, conditions)[1]
-    return all(interval(test, question.place, low, high)[1][0] != 0 for test in tests)
+    tests = rows_of(space, conditions)[1]
+    return all(interval(test, space.place, low, high)[1][0] != 0 for test in tests)

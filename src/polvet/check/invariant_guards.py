@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.check.box_view import interval
-from polvet.check.invariant_claim import Question
+from polvet.check.invariant_claim import Question, Space
 from polvet.check.invariant_conditions import rows_of
 from polvet.check.invariant_rows import Ints, contract
 from polvet.model.expressions import TRUE, Expression, conjunction, conjuncts
@@ -47,20 +47,8 @@ def guards_of(question: Question) -> list[Guards]:
     """Return the guards of each output's label, those left out that never hold."""
     guards: list[list[tuple[Ints, Ints, Expression]]] = [[] for _ in question.fitted.labels]
     for operator in question.operators:
-        if operator.output < 0:
-            continue
-        lower, upper = question.lower[None, :], question.upper[None, :]
-        alone, parts = [], []
-        for part in conjuncts(operator.guard):
-            rows, _ = rows_of(question, [part])
-            used = np.flatnonzero(rows[0].coefficients).tolist() if rows else []
-            if len(used) == 1 and used[0] < len(question.place):  # exactly an interval of one variable
-                alone += rows
-            else:
-                parts.append(part)
-        lower, upper, _ = contract(lower, upper, alone)
-        if len(lower):
-            guards[operator.output].append((lower[0], upper[0], conjunction(*parts)))
+        if operator.output >= 0 and (box := guard_box(question, operator.guard)) is not None:
+            guards[operator.output].append((*box[:2], conjunction(*box[2])))
     width = len(question.place)
     return [
         Guards(
@@ -70,3 +58,17 @@ def guards_of(question: Question) -> list[Guards]:
         )
         for mine in guards
     ]
+
+
+def guard_box(space: Space, guard: Expression) -> tuple[Ints, Ints, list[Expression]] | None:
+    """Return the guard as exactly a box [variables] and what is left of it; None where it never holds."""
+    alone, parts = [], []
+    for part in conjuncts(guard):
+        rows, _ = rows_of(space, [part])
+        used = np.flatnonzero(rows[0].coefficients).tolist() if rows else []
+        if len(used) == 1 and used[0] < len(space.place):  # exactly an interval of one variable
+            alone += rows
+        else:
+            parts.append(part)
+    lower, upper, _ = contract(space.lower[None, :], space.upper[None, :], alone)
+    return (lower[0], upper[0], parts) if len(lower) else None

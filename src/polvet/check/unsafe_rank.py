@@ -9,7 +9,7 @@ deadlocks outside the goal are fail states, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,14 @@ MOST = 2**62
 def check_unsafe_rank(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves its start states unsafe."""
     arena = find_arena_with_deadlocks(certificate, subjects, safe=False)
+    shown, steps = check_ranks(arena, certificate, lambda states: np.zeros(len(states), dtype=np.bool_))
+    return Accepted(f"in {arena.about} no policy from {shown} avoids fail ({steps} steps at most)")
+
+
+def check_ranks(
+    arena: Arena, certificate: Mapping[str, Any], are_lost: Callable[[Sequence[State]], Bools]
+) -> tuple[str, int]:
+    """Return the start states in words and their highest rank; raise Malformed unless ranks fall to `fail` or to what is lost."""
     items = certificate.get("states")
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
         raise Malformed("'states' is not a list of states")
@@ -38,16 +46,17 @@ def check_unsafe_rank(certificate: Mapping[str, Any], subjects: Subjects) -> Che
     if len(set(states)) < len(states):
         raise Malformed("a state stands twice")
     pairs = [_read_pairs(item.get("actions"), k, len(states)) for k, item in enumerate(items)]
+    # SOUND: a state that is lost needs no action here, its rank is 0 as that of a fail state.
+    told = are_lost(states) & np.array([rank == 0 and not mine for rank, mine in zip(ranks, pairs, strict=True)])
     actions = actions_in_bulk(arena, states, certificate.get("avoids")) if max(ranks) < MOST else None
-    judged = range(len(states)) if actions is None else np.flatnonzero(_doubtful(actions, ranks, pairs)).tolist()
-    for k in judged:
+    doubtful = ~told if actions is None else _doubtful(actions, ranks, pairs) & ~told
+    for k in np.flatnonzero(doubtful).tolist():
         _check_ranked(arena, states, ranks, k, pairs[k])
     used = {*start, *(place for mine in pairs for _, place in mine)}
     if len(used) < len(states):
         raise Malformed(f"states[{next(k for k in range(len(states)) if k not in used)}] is not used")
     shown = arena.show(states[start[0]]) + (f" and {len(start) - 1} more" if len(start) > 1 else "")
-    highest = max(ranks[place] for place in start)
-    return Accepted(f"in {arena.about} no policy from {shown} avoids fail ({highest} steps at most)")
+    return shown, max(ranks[place] for place in start)
 
 
 def _read_rank(item: Any, k: int) -> int:

@@ -80,7 +80,7 @@ def certify(
     from polvet.front.certifying import judge, subjects_of
     from polvet.front.results import Accepted
 
-    budget = budget_of(limits.time_limit, limits.memory_limit)
+    budget = budget_of(limits.time_limit, limits.memory_limit).in_machine()
     subjects = subjects_of(task, policy, conditions.options(), allow_options=allow_options, budget=budget)
     verdict = judge(certificate, subjects)
     lines = [f"  proved: {verdict.claim}"] if isinstance(verdict, Accepted) else []

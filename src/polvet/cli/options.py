@@ -66,7 +66,9 @@ MaxSteps = Annotated[int, Option("--max-steps", help="Stop a run after so many s
 TimeLimit = Annotated[
     float | None, Option("--time-limit", help="Stop after this many seconds.", min=0.0, callback=net.span)
 ]
-MemoryLimit = Annotated[int | None, Option("--memory-limit", help="Stop above this many megabytes.", min=1)]
+MemoryLimit = Annotated[
+    int | None, Option("--memory-limit", help="Stop above this many megabytes (default: 70% of the machine).", min=1)
+]
 Workers = Annotated[
     str, Option("--workers", help="Threads (a number, or all), or a Ray cluster: ray:auto, ray:ADDRESS.")
 ]

@@ -34,7 +34,7 @@ GIVEN_FUNCTION = Path("the given function")
 """What a policy in memory is called in claims."""
 
 PROVES: dict[str, tuple[str, ...]] = {
-    "safe": ("safe-policy", "won-projection"), "unsafe": ("unsafe-rank",),
+    "safe": ("safe-policy", "won-projection"), "unsafe": ("unsafe-rank", "lost-projection"),
     "safe policy": ("reachable-set", "invariant", "grid", "sure-end"), "unsafe policy": ("run", "livelock"),
     "safe region": ("safe-region",), "repaired policy": ("repair",),
     "safe risk": ("risk-bound",), "unsafe risk": ("risk-exceeds",),

@@ -21,11 +21,11 @@ from polvet.safety.algorithms import ALGORITHMS, DEFAULT
 from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
-    from polvet.safety.confirmed import Lost
+    from polvet.safety.told import Told
     from polvet.verify.won_projection import WonProjection
 
 MOST_STARTS = 1_000_000
-SHARPENING_SHARE, WON_SHARE = 0.3, 0.3
+SHARPENING_SHARE, WON_SHARE = 0.5, 0.3
 """Shares of the time for smaller games: before the search, and for evidence of what they win."""
 AROUND = 10_000
 """States that cells of real values are laid around."""
@@ -106,17 +106,23 @@ def decide_states(task: Task, question: Question, work: Work) -> Safe | Unsafe |
 
     decided, decisions, lost = decide_unproved(task, question, work)
     won = _won(task, work) if question.sharpen else None
+    unsafe: Any = partial(prove, knowing(task), verdict=Verdict.UNSAFE)
+    if question.sharpen:
+        from polvet.verify.lost_projection import prove_unsafe
+
+        unsafe = partial(prove_unsafe, task, lost)
     if not question.alone and question.certificates is None:
         checked = confirm_answers(
-            task, question.states, decided, found=work.spent(), budget=work.budget, won=won, lost=lost
+            task, question.states, decided, found=work.spent(), budget=work.budget, won=won, lost=lost, unsafe=unsafe
         )
         return replace(decisions, confirmation=checked)
+    provers = (("safe", partial(prove, knowing(task, lost), verdict=Verdict.SAFE)), ("unsafe", unsafe))
     claims = {
         word: (
             [state for state, one in zip(question.states, decided, strict=True) if one.verdict.value == word],
-            partial(prove, prover, verdict=Verdict(word), budget=work.budget),
+            partial(prover, budget=work.budget),
         )
-        for word, prover in (("safe", knowing(task, lost)), ("unsafe", knowing(task)))
+        for word, prover in provers
     }
     if won is not None:
         states, search = claims["safe"]
@@ -150,7 +156,7 @@ def _won(task: Task, work: Work) -> WonProjection | None:
     return None if isinstance(won, str) else won
 
 
-def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions, Sequence[Lost]]:
+def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions, Sequence[Told]]:
     """Return the answers about the states, as they were found and as decisions, and what smaller games lost; nothing is proved yet."""
     _refuse(task)
     decided, figures, lost = (_by_search if ALGORITHMS[question.algorithm].search else _by_diagrams)(
@@ -206,9 +212,10 @@ def _proved(task: Task, claims: Mapping[str, Any], question: Question, word: str
                 task, verdict, states, prover, found=work.spent(), budget=work.budget, output=place
             )
         except LimitReached as limit:
-            if not question.sharpen:
+            if question.alone and not question.sharpen:
                 raise
-            checked = worst(checked, NotChecked(f"smaller games tell it, and a proof was not found: {limit}"))
+            told = "smaller games tell it, and a" if question.sharpen else "a"
+            checked = worst(checked, NotChecked(f"{told} proof was not found: {limit}"))
             continue
         checked = worst(checked, outcome)
         if place is not None:
@@ -303,7 +310,7 @@ def _refuse(task: Task) -> None:
         raise InputError("only a policy loops.", Where("avoid"), "Use --goal-reaching.")
 
 
-def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Lost]]:
+def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Told]]:
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import ActionOrder, Decider
     from polvet.safety.foresight import sharpen
@@ -322,7 +329,8 @@ def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], F
         deciding = stopwatch()
         if question.sharpen:
             around = decider.compiled.pack(question.states[:AROUND])
-            sharpen(decider, around, budget=work.budget.share(SHARPENING_SHARE))
+            alone = len(question.states) <= AROUND
+            sharpen(decider, around, alone=alone, budget=work.budget.share(SHARPENING_SHARE))
         batch = decide_many(
             decider, question.states, file=None if question.alone else question.output, budget=work.budget, crew=crew
         )
@@ -341,7 +349,7 @@ def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], F
     return batch.decided, figures, decider.lost_games
 
 
-def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Lost]]:
+def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Told]]:
     from polvet.safety.propagate_bdd import decide_by_diagrams
 
     spent = stopwatch()

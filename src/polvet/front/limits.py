@@ -32,7 +32,7 @@ class Timed(TypedDict, total=False):
 
 
 class Limits(Timed, total=False):
-    """How long it may take, how many megabytes it may use, how many states it may store; None is no limit."""
+    """How long it may take, how many megabytes it may use (None: most of the machine), how many states it may store; None is no limit."""
 
     memory_limit: int | None
     max_states: int | None
@@ -103,6 +103,8 @@ class Work:
                 if name in options
             }
             budget = budget_of(**limits)
+        if "memory_limit" in known:
+            budget = budget.in_machine()
         if budget.states is None and max_states is not None:
             budget = budget.at_most(states=max_states)
         chance = options.get("seed", seed) if "seed" in known else None

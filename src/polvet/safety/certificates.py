@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from polvet.budget import UNLIMITED, Budget
 from polvet.files import Json
 from polvet.model.semantics import State
+from polvet.model.task import Task
 from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.state_json import state_to_json
-from polvet.safety.decide import Decider
+from polvet.safety.decide import Decider, Ranked
 from polvet.verdict import Verdict
 
 
@@ -35,23 +36,32 @@ def prove(
         policy = prover.safe_policy(distinct, budget=budget, most=most)
         rows: list[Json] = [{"state": state_to_json(task, state), "action": action} for state, action in policy.items()]
         places = {state: k for k, state in enumerate(policy)}
-        kind = "safe-policy"
-    else:
-        ranked = prover.unsafe_rank(distinct, budget=budget, most=most)
-        rows = [
-            {
-                "state": state_to_json(task, one.state),
-                "rank": one.rank,
-                "actions": [{"action": action, "outcome": place} for action, place in one.outcomes],
-            }
-            for one in ranked
-        ]
-        places = {one.state: k for k, one in enumerate(ranked)}
-        kind = "unsafe-rank"
+        return {**_head("safe-policy", task), "start": [places[state] for state in distinct], "states": rows}
+    # SOUND: what a smaller game lost has a reason of its own, in certificates of another kind.
+    if prover.lost_games:
+        raise ValueError("ranks of states alone need a search without smaller games")
+    return ranked_certificate(task, distinct, prover.unsafe_rank(distinct, budget=budget, most=most))
+
+
+def ranked_certificate(
+    task: Task, states: Sequence[State], ranked: Sequence[Ranked], kind: str = "unsafe-rank"
+) -> Certificate:
+    """Return the certificate that lists the ranked states, about some of them."""
+    rows: list[Json] = [
+        {
+            "state": state_to_json(task, one.state),
+            "rank": one.rank,
+            "actions": [{"action": action, "outcome": place} for action, place in one.outcomes],
+        }
+        for one in ranked
+    ]
+    places = {one.state: k for k, one in enumerate(ranked)}
+    return {**_head(kind, task), "start": [places[state] for state in states], "states": rows}
+
+
+def _head(kind: str, task: Task) -> Certificate:
     head = {**certificate_head(kind, task), **conditions_of(task)}
-    if task.avoid.deadlock:
-        head["avoids"] = ["deadlock"]
-    return {**head, "start": [places[state] for state in distinct], "states": rows}
+    return {**head, "avoids": ["deadlock"]} if task.avoid.deadlock else head
 
 
 def prove_states(

@@ -17,6 +17,7 @@ from polvet.records.certificate_files import Certificate
 from polvet.records.state_json import state_to_json
 from polvet.safety.certificates import prove
 from polvet.safety.decide import Decided, Decider
+from polvet.safety.told import Told
 from polvet.verdict import Verdict
 
 FIRST_BATCH = 2_000
@@ -28,15 +29,18 @@ Prover = Callable[[Sequence[State]], Certificate]
 """Makes one certificate for the states; ValueError: they are not what the verdict says."""
 
 
-Lost = Callable[[Decider], None]
-"""Tells a decider what a smaller game lost."""
+class UnsafeProver(Protocol):
+    """Makes certificates that states are unsafe."""
+
+    def __call__(self, states: Sequence[State], *, budget: Budget, most: int | None = None) -> Certificate:
+        """Return the certificate, of no more listed states than are wanted."""
 
 
-def knowing(task: Task, lost: Sequence[Lost] = ()) -> Decider:
+def knowing(task: Task, lost: Sequence[Told] = ()) -> Decider:
     """Return a decider that makes evidence, and knows what is lost; then for safe states alone."""
     decider = Decider(task, algorithm="lazy", share=True)
-    for tell in lost:
-        tell(decider)
+    for told in lost:
+        decider.foresee(told)
     return decider
 
 
@@ -83,11 +87,13 @@ def confirm_answers(
     found: float,
     budget: Budget,
     won: Won | None = None,
-    lost: Sequence[Lost] = (),
+    lost: Sequence[Told] = (),
+    unsafe: UnsafeProver | None = None,
 ) -> Confirmation | None:
     """Return whether the verdicts on many states were checked, in so much time as finding them took, and a little more.
 
-    Safe states that are `won` are proved together, by who knows that; others by a search that knows what is `lost`.
+    Safe states that are `won` are proved together, by who knows that; others by a search that knows what is `lost`. Unsafe ones are
+    proved by who is given, or by a search that knows nothing.
     """
     within = budget.at_most(seconds_for(found, small=len(states) <= SMALL_STATES))
     deciders = {Verdict.SAFE: knowing(task, lost), Verdict.UNSAFE: knowing(task)}
@@ -99,7 +105,9 @@ def confirm_answers(
             told = [state for state in chosen if won.holds(state)]
             claims += [(verdict.value, told, partial(won.prove, budget=within))] if told else []
             chosen = [state for state in chosen if not won.holds(state)]
-        make = partial(_prove, deciders[verdict], verdict, within, most)
+        make: Prover = partial(_prove, deciders[verdict], verdict, within, most)
+        if unsafe is not None and verdict is Verdict.UNSAFE:
+            make = partial(unsafe, budget=within, most=most)
         claims += [(verdict.value, batch, make) for batch in _batches(chosen)]
     return confirm_batches(task, claims, found=found, budget=within)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +27,7 @@ from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.compiled import Bound
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
+from polvet.safety.told import Told
 from polvet.system import resident_bytes
 from polvet.verdict import Verdict
 
@@ -35,6 +35,8 @@ NO_RADIUS = 2**32 - 1
 SILENT, ENDED = -1, -2
 FAIL, GOAL = 0, 1  # the places of the conditions in the compiled task
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2  # as the kernel tells verdicts
+LISTED_STATE, LISTED_VALUE = 600, 140
+"""Bytes that a state of a certificate takes in Python, and each of its values: as a state, by names, and as text."""
 
 Preference = Callable[[State], str | None]
 """A policy as an action order: the label it would choose."""
@@ -126,7 +128,7 @@ class Decider:
         self.stopped: LimitReached | None = None  # why the last call for many states left some open
         self.question = Question(algorithm, order.name, self.share, order.seed, radius)
         self.smaller_games = 0  # how many of them told it verdicts
-        self.lost_games: list[Callable[[Decider], None]] = []  # those that told lost states alone, for other deciders
+        self.lost_games: list[Told] = []  # those that told lost states alone, for other deciders
         self.compiled = compiled or compile_task(task)
         self._core = _core.Decider(
             self.compiled.program,
@@ -175,26 +177,16 @@ class Decider:
         self.stopped = self._limit(int(status[left[0]]), budget) if len(left) else None
         return known
 
-    def foresee(
-        self,
-        variables: Sequence[int],
-        verdicts: NDArray[np.uint8],
-        *,
-        lines: Sequence[tuple[float, float, int]] = (),
-        clocks: Sequence[tuple[int, int]] = (),
-        tops: Sequence[tuple[int, int]] = (),
-    ) -> None:
-        """Take the verdicts of a smaller game: one for each combination of these variables' values, 0 where there is none.
+    def foresee(self, told: Told) -> None:
+        """Take the verdicts of a smaller game.
 
-        A real variable has a line: the lower end, cells per unit, cells. A clock, (variable, value), says up to when this holds.
-        A top, (variable, value), makes all values from there on one.
-        From then on there is no evidence to be had from this decider but for safe states, where all that was told is lost.
+        From then on there is no evidence to be had from this decider where something is won; where all that was told is lost, safe
+        policies enter nothing of it, and the ranks of unsafe states end there.
         """
-        if SAFE not in verdicts:
-            self.lost_games.append(
-                partial(Decider.foresee, variables=variables, verdicts=verdicts, lines=lines, clocks=clocks, tops=tops)
-            )
-        self._core.foresee(self.compiled.program, variables, lines, clocks, tops, verdicts)
+        if SAFE not in told.verdicts:
+            self.lost_games.append(told)
+        program = self.compiled.program
+        self._core.foresee(program, told.variables, told.lines, told.clocks, told.tops, told.verdicts)
         self.smaller_games += 1
 
     def safe_actions(self, state: State, *, budget: Budget = UNLIMITED) -> tuple[str | None, ...]:
@@ -247,7 +239,7 @@ class Decider:
         """Return a closed set of states around the given safe ones with the label each takes (None: silent or ended)."""
         words, chosen = self._core.safe_policy(self.compiled.pack(states), budget.left(), self._room(budget))
         self._raise_what_stopped(budget)
-        _refuse_more(words, most)
+        self._refuse_more(words, most, budget)
         labels = self.task.network.labels
         return {
             state: labels[label] if label >= 0 else None
@@ -257,12 +249,12 @@ class Decider:
     def unsafe_rank(
         self, states: Sequence[State], *, budget: Budget = UNLIMITED, most: int | None = None
     ) -> list[Ranked]:
-        """Return why the given unsafe states are unsafe: ranked states, witnesses before those who need them."""
+        """Return why the given unsafe states are unsafe: ranked states, witnesses first; what games lost has rank 0."""
         words, rank, start, label, witness = self._core.unsafe_rank(
             self.compiled.pack(states), budget.left(), self._room(budget)
         )
         self._raise_what_stopped(budget)
-        _refuse_more(words, most)
+        self._refuse_more(words, most, budget)
         labels = self.task.network.labels
         result = []
         for k, state in enumerate(self.compiled.unpack(words)):
@@ -270,6 +262,14 @@ class Decider:
             outcomes = tuple((labels[label[p]] if label[p] >= 0 else None, int(witness[p])) for p in pairs)
             result.append(Ranked(state, int(rank[k]), outcomes))
         return result
+
+    def _refuse_more(self, words: Words, most: int | None, budget: Budget) -> None:
+        """Raise LimitReached where a proof lists more states than are wanted, or than fit into memory as a document."""
+        if most is not None and len(words) > most:
+            raise LimitReached(f"a proof needs {len(words):,} states, at most {most:,} are wanted")
+        needed = len(words) * (LISTED_STATE + LISTED_VALUE * len(self.task.network.variables))
+        if budget.megabytes is not None and resident_bytes() + needed > budget.megabytes * 2**20:
+            raise budget.reached("memory")
 
     def _room(self, budget: Budget) -> int:
         """Return how many bytes searches may hold so that the whole process stays within the limit.
@@ -317,11 +317,6 @@ class Ranked:
     state: State
     rank: int
     outcomes: tuple[tuple[str | None, int], ...]
-
-
-def _refuse_more(words: Words, most: int | None) -> None:
-    if most is not None and len(words) > most:
-        raise LimitReached(f"a proof needs {len(words):,} states, at most {most:,} are wanted")
 
 
 def _preferred(

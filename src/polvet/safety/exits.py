@@ -18,8 +18,9 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.model.network import Variable
 from polvet.model.tables import TableMoves
 from polvet.model.task import Task
-from polvet.safety.projections import Told, count_of
+from polvet.safety.projections import count_of
 from polvet.safety.restrictions import iter_won
+from polvet.safety.told import Told
 from polvet.symbolic.cells import Box, cell_of
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task

@@ -16,8 +16,9 @@ from polvet.kernel.compiled import Words
 from polvet.model.task import Task
 from polvet.safety.cells import foresee_cells
 from polvet.safety.decide import Decider
-from polvet.safety.projections import Told, count_of, is_countable, iter_lost
+from polvet.safety.projections import count_of, is_countable, iter_lost
 from polvet.safety.restrictions import iter_won
+from polvet.safety.told import Told
 
 LARGE = 10_000_000
 ENOUGH = 0.75
@@ -30,10 +31,11 @@ def is_large(task: Task) -> bool:
     return not all(is_countable(v) for v in variables) or prod(count_of(v) for v in variables) > LARGE
 
 
-def sharpen(decider: Decider, around: Words | None = None, *, budget: Budget = UNLIMITED) -> int:
+def sharpen(decider: Decider, around: Words | None = None, *, alone: bool = False, budget: Budget = UNLIMITED) -> int:
     """Let the decider know what smaller games tell; return how many of them had something to say.
 
-    `around`: packed states of the kind that will be asked about; cells of real values are laid around them.
+    `around`: packed states of the kind that will be asked about; cells of real values are laid around them. With `alone` no others will
+    be asked about, and no more games are played once all of these are lost.
     """
     if decider.task.network.disables_out_of_bounds:
         return 0  # SOUND: whether an operator is enabled would depend on values that are forgotten here
@@ -44,15 +46,23 @@ def sharpen(decider: Decider, around: Words | None = None, *, budget: Budget = U
     lost = iter_lost(decider.task, budget=budget)
     core = list(islice(lost, 1))
     won = list(iter_won(decider.task, budget=budget))
-    _tell(decider, [*core, *won])
+    _tell(decider, [*core, *won], None)
     if sum(told.share for told in core) + max((told.share for told in won), default=0) < ENOUGH:
-        _tell(decider, lost)
+        _tell(decider, lost, around if alone else None)
     if around is not None:
         foresee_cells(decider, around, budget=budget)
     return decider.smaller_games
 
 
-def _tell(decider: Decider, games: Iterable[Told]) -> None:
+def _tell(decider: Decider, games: Iterable[Told], asked: Words | None) -> None:
+    """Tell what the games say, until all states that are asked about are lost."""
+    variables = decider.task.network.variables
+    least = [0 if variable.lower is None else int(variable.lower) for variable in variables]
+    values = None if asked is None else decider.compiled.machine.unpack(asked)
     for told in games:
         if told.share:
-            decider.foresee(told.variables, told.verdicts, tops=told.tops)
+            decider.foresee(told)
+        if values is not None:
+            values = values[~told.loses(least, values)]
+            if not len(values):
+                return

@@ -25,9 +25,9 @@ from itertools import product
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.kernel.compiled import Compiled, Words
 from polvet.model.evaluate import compile_expression
 from polvet.model.expressions import (
     FALSE,
@@ -47,27 +47,12 @@ from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, OutOfBounds, Variable
 from polvet.model.task import NOTHING_ELSE, Task
 from polvet.safety.decide import UNSAFE, Decider, compile_task
+from polvet.safety.lost_ranks import ranks_of
+from polvet.safety.told import Told
 
 MOST_COMBINATIONS = 1_000_000
 MOST_IN_ALL = 40_000_000
 PATIENCE = 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Told:
-    """A pattern and, for each combination of its variables' values (the last one fastest), the verdict; 0 where there is none.
-
-    A top, (variable, value), makes all values from there on one.
-    """
-
-    variables: tuple[int, ...]
-    verdicts: NDArray[np.uint8]
-    tops: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def share(self) -> Fraction:
-        """Return the share of combinations with a verdict."""
-        return Fraction(int(np.count_nonzero(self.verdicts)), len(self.verdicts))
 
 
 def iter_lost(task: Task, *, budget: Budget = UNLIMITED) -> Iterator[Told]:
@@ -219,24 +204,36 @@ def count_of(variable: Variable) -> int:
 
 
 def solve_pattern(task: Task, pattern: Sequence[int], top: Top | None = None, *, budget: Budget = UNLIMITED) -> Told:
-    """Return which combinations of the pattern's variables are lost; nothing is lost where a limit comes first."""
-    told = solve_game(task, relax(task, pattern, top), pattern, UNSAFE, budget=budget)
-    return told if top is None else replace(told, tops=((task.network.index_of(top.name), top.value),))
+    """Return which combinations of the pattern's variables are lost, with ranks; nothing is lost where a limit comes first."""
+    compiled, states = _compiled(relax(task, pattern, top), len(pattern))
+    ranks = ranks_of(compiled, states, budget=budget)
+    tops = () if top is None else ((task.network.index_of(top.name), top.value),)
+    if ranks is None:
+        return Told(tuple(pattern), np.zeros(len(states), dtype=np.uint8), tops)
+    shape = [count_of(variable) for variable in compiled.network.variables]
+    verdicts = np.where(ranks >= 0, UNSAFE, 0).astype(np.uint8)
+    return Told(tuple(pattern), verdicts, tops, ranks=ranks.reshape(shape))
 
 
 def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, budget: Budget = UNLIMITED) -> Told:
     """Return the wanted verdict where the game has it; variables of the game beyond the pattern start at 0."""
-    game = replace(game, avoid=NOTHING_ELSE, network=replace(game.network, out_of_bounds=OutOfBounds.DISABLE))
-    compiled = compile_task(game)
-    variables = list(game.network.variables[: len(pattern)])
+    compiled, states = _compiled(game, len(pattern))
+    decider = Decider(replace(game, network=compiled.network, avoid=NOTHING_ELSE), compiled=compiled)
+    known = decider.known_packed(states, budget=budget)
+    return Told(tuple(pattern), np.where(known == wanted, known, 0).astype(np.uint8))
+
+
+def _compiled(game: Task, size: int) -> tuple[Compiled, Words]:
+    """Return the game as the kernel runs it, and all combinations of its first variables' values, the others at 0."""
+    compiled = compile_task(
+        replace(game, avoid=NOTHING_ELSE, network=replace(game.network, out_of_bounds=OutOfBounds.DISABLE))
+    )
+    variables = list(game.network.variables[:size])
     sizes = [count_of(variable) for variable in variables]
     rows = np.indices(sizes, dtype=np.int64).reshape(len(sizes), -1).T.copy()
     rows += np.array([0 if v.kind is Kind.BOOL else int(v.lower or 0) for v in variables], dtype=np.int64)
-    more = np.zeros((len(rows), len(game.network.variables) - len(variables)), dtype=np.int64)
-    known = Decider(game, compiled=compiled).known_packed(
-        compiled.machine.pack(np.concatenate([rows, more], axis=1)), budget=budget
-    )
-    return Told(tuple(pattern), np.where(known == wanted, known, 0).astype(np.uint8))
+    more = np.zeros((len(rows), len(game.network.variables) - size), dtype=np.int64)
+    return compiled, compiled.machine.pack(np.concatenate([rows, more], axis=1))
 
 
 def relax(task: Task, pattern: Sequence[int], top: Top | None = None) -> Task:
@@ -246,8 +243,10 @@ def relax(task: Task, pattern: Sequence[int], top: Top | None = None) -> Task:
     edges: list[NetworkEdge] = []
     always: list[Expression] = []  # guards of operators that are enabled whatever the forgotten variables hold
     won: list[Expression] = []  # guards of operators without an outcome that can be told
-    for view in _views(network, kept, top):
-        for edge in network.edges:
+    for edge in network.edges:
+        # What does not read the topped variable is the same at the top and below.
+        for view in _views(network, kept, top if top is not None and top.name in _read(edge) else None):
+            view = replace(view, top=top)
             tests = [view.told(test) for test in conjuncts(edge.guard)]
             guard = conjunction(view.here, *(test for test in tests if test is not None))
             if None not in tests:
@@ -324,6 +323,12 @@ def _views(network: Network, kept: set[str], top: Top | None) -> tuple[View, ...
         View(negation(at), frozenset(kept), network, top),
         View(at, frozenset(kept - {top.name}), network, top, at_top=True),
     )
+
+
+def _read(edge: NetworkEdge) -> set[str]:
+    updates = [update for branch in edge.branches for update in branch.updates]
+    written = [update.target for update in updates if not isinstance(update.target, Name)]
+    return names(edge.guard).union(*(names(part) for part in (*(one.value for one in updates), *written)))
 
 
 def _relaxed(branch: Branch, kept: Set[str]) -> Branch | None:

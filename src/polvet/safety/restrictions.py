@@ -40,7 +40,8 @@ from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, NetworkEdge, Update, Variable
 from polvet.model.task import Task
 from polvet.safety.decide import SAFE
-from polvet.safety.projections import Told, core_of, fits, has_one_automaton, solve_game
+from polvet.safety.projections import core_of, fits, has_one_automaton, solve_game
+from polvet.safety.told import Told
 
 ANY = "any"
 BROKEN = "broken"

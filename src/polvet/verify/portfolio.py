@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from polvet.budget import UNLIMITED, Budget, stopwatch
+from polvet.budget import UNLIMITED, Budget, machine_megabytes, stopwatch
 from polvet.choices import AUTO, listed
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Figures
@@ -22,7 +22,6 @@ from polvet.policy.compiled import Bound
 from polvet.policy.rounding import near_ties
 from polvet.policy.runs import Run
 from polvet.records.certificate_files import certificate_head
-from polvet.system import physical_bytes
 from polvet.verify.box_system import Parallelism
 from polvet.verify.ends import verify_ends
 from polvet.verify.explicit import Search
@@ -138,8 +137,7 @@ def _auto(bound: Bound, request: Request) -> SafetyResult:
 
 def _budget_of(turn: Turn, budget: Budget) -> Budget:
     """Return what the method may use: its share of the time, and no more than most of the machine's memory."""
-    most = physical_bytes() * 7 // 10 // 2**20
-    return budget.share(turn.share).at_most(turn.seconds, megabytes=most, states=turn.states)
+    return budget.share(turn.share).at_most(turn.seconds, megabytes=machine_megabytes(), states=turn.states)
 
 
 def _tie_of_a_narrowed_network(bound: Bound, run: Run) -> State | None:
