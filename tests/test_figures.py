@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from benchmarks import control, portfolio, verification, verification_loop
+from benchmarks import control, portfolio, predicate_abstraction_page, verification, verification_loop
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
@@ -465,3 +465,16 @@ def test_claims_name_pages_that_are_there(page):
 def test_pages_of_results_are_made_of_their_figures(name, script):
     page = ROOT / "benchmarks" / "results" / f"{name}.md"
     assert page.read_text(encoding="utf-8") == script.table(results(name))
+
+
+def test_the_page_of_policy_predicate_abstraction_is_made_of_its_figures():
+    folder = ROOT / "benchmarks" / "results"
+    text = (folder / "predicate-abstraction.md").read_text(encoding="utf-8")
+    versions = re.search(r"one thread, (.*?)\. `-`", text)
+    assert versions is not None
+    rows = results("predicate-abstraction")
+    assert text == predicate_abstraction_page.page(rows, versions[1])
+    shown = {file: picture for file, picture in predicate_abstraction_page.pictures(rows)}
+    assert {file: (folder / file).read_text(encoding="utf-8") for file in shown} == shown
+    assert set(shown) == {file.name for file in folder.glob("predicate-abstraction-*.svg")}
+    assert all(f"]({file})" in text for file in shown)
