@@ -14,13 +14,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.cpu_limited import answer
-from benchmarks.verification_policies import FOLDER, imperfect_instances, instances
+from benchmarks.verification_policies import FOLDER, tasks
 from polvet import load
 from polvet.budget import Budget
 from polvet.domains.shipped import shipped_files
@@ -55,8 +54,7 @@ def bound_of(name: str) -> Bound:
         if line == name:
             files = {file.name: file for file in shipped_files()}
             return load(files[task_file]).policy(files[policy_file]).bound
-    plain = name.removesuffix("-dqn")
-    task = next(task for instance, task, *_ in chain(instances(), imperfect_instances()) if instance == plain)
+    task = next(task for instance, task in tasks() if instance == name)
     return compile_policy(load_fitted(task, FOLDER / f"{name}.onnx"))
 
 

@@ -3,15 +3,15 @@
 Fig. 1 (a)-(f)  seconds over growing sets of predicates `v >= c`: the five configurations of Table 1, plain predicate abstraction
                 without the policy (PA), and our box engine (boxes); every cell of the grid has the same limit
 Fig. 1 (g)-(i)  abstract states, abstract start states, and how many of these are proved safe
-Fig. 2          the tests of appendix E (selection and applicability), around BnB(Mar) and around our engine
+Fig. 2          the tests of appendix E (selection and applicability) over the same sets, around BnB(Mar) and around our engine
 Table 2         bounded model checking: length and seconds of a shortest unsafe run, greatest length refuted; explicit enumeration
 9.3             start states proved safe although the policy is unsafe: abstract ones, and by `verify --region` those of the model
 
 Predicates grow as section 8.3 says: per variable in the order of binary search; Blocksworld and SlidingTiles refine move costs last,
 Transport the truck first and then one variable after the other, Racetrack all at once. Our instances are generated from the paper's
-description, and the policies are ours: networks that imitate a careful rule (`verification_policies`), and networks by deep
-Q-learning (`-dqn`), of the paper's sizes. The sums that a model conserves are known in every abstract state, to everybody alike.
-    python -m benchmarks.predicate_abstraction [--limit 10] [--only REGEX] [--part growth|tests|starts|lengths] [--learn]
+description, and the policies are ours: networks that imitate a careful rule, and networks by deep Q-learning (`-dqn`), of the paper's
+sizes (`verification_policies`). The sums that a model conserves are known in every abstract state, to everybody alike.
+    python -m benchmarks.predicate_abstraction [--limit 10] [--only REGEX] [--part growth|tests|starts|lengths]
 It writes results/predicate-abstraction.json, .md and .svg files; cells measured before with the same limit are kept.
 """
 
@@ -25,29 +25,29 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
+from benchmarks import verification_policies
+from benchmarks.cpu_clock import with_cpu_clock
 from benchmarks.cpu_limited import Say, forked
-from benchmarks.verification_policies import FOLDER, imperfect_instances, instances
+from benchmarks.predicate_abstraction_page import AROUND, PLAIN, SOLVERS, page, pictures
 from polvet.budget import Budget
-from polvet.model.task import Task
+from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.symbolic.cells import Cell, Row
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.operators import SILENT, LinearTask
-from polvet.verify.abstraction import Expansion, Options, PaperTests, Space, Stopped, Tests
+from polvet.verify.abstraction import Expansion, Options, PaperTests, Space, Stopped
 from polvet.verify.bmc import Frames, bounded
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.linearized import linearized
 from polvet.verify.method import Method
-from polvet.verify.methods import PAPER_CONFIGURATIONS
+from polvet.verify.methods import BOXES, PAPER_CONFIGURATIONS, TEST_CONFIGURATIONS
 from polvet.verify.portfolio import verify
 from polvet.verify.predicates import Predicate
 from polvet.verify.questions import Patience, Reply
@@ -57,47 +57,24 @@ from polvet.verify.unrolling import Unrolling, unrolled
 
 RESULTS = Path(__file__).resolve().parent / "results"
 FILE = RESULTS / "predicate-abstraction.json"
-PANELS = r"^(blocksworld-4-ca|sliding-tiles-3-ci|transport-4-4|racetrack-barto-small)-2x16(-dqn)?$"
-ALL_WIDTHS = (
-    r"^(blocksworld-6-ca|blocksworld-8-ci|sliding-tiles-8-c[ia]|transport-10-15|racetrack-barto-small)-2x\d+(-dqn)?$"
+PANELS = (
+    r"^((blocksworld-4-ca|sliding-tiles-3-ci|transport-4-4|racetrack-barto-small)-2x16(-dqn)?|transport-4-4-2x16-dqn-shaped"
+    r"|one-way-line-(3-4-2x16|8-5-2x32)-dqn-short)$"
 )
-PLAIN, BOXES = "PA", "boxes"
-SOLVERS = (BOXES, PLAIN, *PAPER_CONFIGURATIONS)
-TESTS: dict[str, tuple[Tests, Tests]] = {
-    "No-Sel-No-App": ("off", "off"),
-    "No-Sel-Rel-App": ("off", "relaxed"),
-    "Rel-Sel-No-App": ("relaxed", "off"),
-    "Rel-Sel-Rel-App": ("relaxed", "relaxed"),
-    "Ex-Sel-Ex-App": ("exact", "exact"),
-}
-IMPERFECT = r"-few$|-dqn$"
+ALL_WIDTHS = (
+    r"^((blocksworld-6-ca|blocksworld-8-ci|sliding-tiles-8-c[ia]|transport-10-15|racetrack-barto-small)-2x\d+(-dqn)?"
+    r"|(transport-4-4|one-way-line-\d-\d)-2x\d+-dqn-\w+)$"
+)
+FIG_2 = r"^((transport-4-4|blocksworld-4-ca|racetrack-barto-small)-2x16(-dqn)?)$"
+IMPERFECT = r"-few$|-dqn(-\w+)?$"
 READING_SECONDS = 300.0
 MEGABYTES = 4_000
-LEARNING_STEPS = 300_000
 MOST_SETS = 5
 MOST_IN_A_ROW = 2
 """Sets of predicates at which a configuration may reach the limit, one after the other, before it is asked about no larger ones."""
 LONGEST = 50
 LIMIT = "limit"
-PAPER_LENGTHS = {  # Table 2: shortest unsafe run, seconds, greatest length checked in 12 h, for 16, 32 and 64 neurons
-    "racetrack-barto-small": (("3", "36.9", "12"), ("3", "40.1", "11"), ("3", "316.5", "7")),
-    "blocksworld-6-ca": (("-", "-", "6"), ("-", "-", "5"), ("-", "-", "4")),
-    "blocksworld-8-ci": (("-", "-", "5"), ("-", "-", "5"), ("-", "-", "4")),
-    "sliding-tiles-8-ci": (("2", "72.8", "7"), ("-", "-", "3"), ("-", "-", "0")),
-    "sliding-tiles-8-ca": (("-", "-", "3"), ("-", "-", "3"), ("-", "-", "0")),
-    "transport-10-15": (("1", "57.0", "2"), ("1", "20548.0", "1"), ("-", "-", "0")),
-}
-TABLE_1 = {  # relaxed tests, exact tests, and what sections 9.1 and 9.2 say of the outcome
-    BOXES: ("boxes", "branch and bound", ""),
-    PLAIN: ("-", "-", "cheaper on small sets of predicates, dearer on large ones"),
-    "Base": ("-", "Z3", "hopeless: only a few points"),
-    "Mar+Z3": ("Marabou", "Z3", "much better, still quite ineffective"),
-    "Mar+Z3(Mar)": ("Marabou", "Z3, activations fixed by Marabou", "can be substantially better"),
-    "BnB(Mar)": ("Marabou", "branch and bound around Marabou", "the key to scalability"),
-    "Mar": ("Marabou", "-", "BnB(Mar) is only mildly less effective"),
-}
-NAMES = {"growth": "Fig. 1 and Table 1 (CPU)", "tests": "Fig. 2 (CPU)", "starts": "section 9.3", "lengths": "Table 2"}
-COLOURS = ("#1b6ca8", "#555555", "#c0392b", "#e67e22", "#8e44ad", "#3d8b37", "#b7950b")
+GRACE = 0.5
 
 
 # -- predicates
@@ -243,30 +220,12 @@ def proved_starts(space: Space) -> list[Any]:
 # -- instances
 
 
-def tasks(only: str, learn: bool = False) -> Iterator[tuple[str, Bound]]:
-    """Yield the imitated networks and those by deep Q-learning (`-dqn`); with `learn` the latter are trained where they are missing."""
-    for name, task, _, hidden, leave_out in chain(instances(), imperfect_instances()):
-        for path in (FOLDER / f"{name}.onnx", FOLDER / f"{name}-dqn.onnx"):
-            if not re.search(only, path.stem):
-                continue
-            if learn and path.stem.endswith("-dqn") and not path.exists():
-                learn_network(task, hidden, leave_out, path)
-            if path.exists():
-                yield path.stem, compile_policy(load_fitted(task, path))
-
-
-def learn_network(task: Task, hidden: tuple[int, ...], leave_out: tuple[str, ...], path: Path) -> None:
-    """Train a network by deep Q-learning on the variables it may see, and save it."""
-    from polvet.policy.onnx_save import save_onnx
-    from polvet.train.course import Course, pupil_of, train
-
-    names = tuple(v.name for v in task.network.variables if not v.is_location and not v.name.startswith(leave_out))
-    pupil = pupil_of(replace(task, reading=replace(task.reading, inputs=names)))
-    policy, figures = train(
-        pupil, Course("mlp", hidden=",".join(map(str, hidden)), steps=LEARNING_STEPS, max_steps=100), seed=0
-    )
-    print(path.stem, figures["curve"][-1], file=sys.stderr, flush=True)
-    save_onnx(policy, str(path))
+def tasks(only: str) -> Iterator[tuple[str, Bound]]:
+    """Yield the networks that match: those that imitate, and those by deep Q-learning (`-dqn`)."""
+    for name, task in verification_policies.tasks():
+        path = verification_policies.FOLDER / f"{name}.onnx"
+        if re.search(only, name) and path.exists():
+            yield name, compile_policy(load_fitted(task, path))
 
 
 def read(name: str, bound: Bound) -> Instance | str:
@@ -304,26 +263,38 @@ def measure_tests(name: str, bound: Bound, limit: float) -> Iterator[dict[str, A
     instance = read(name, bound)
     if isinstance(instance, str):
         return
-    head: dict[str, Any] = {"part": "tests", "instance": name}
-    for share, predicates in growing_sets(name, instance.task)[1:-1:2]:
-        for solver in (BOXES, "BnB(Mar)"):
-            for tests, (selection, applicability) in TESTS.items():
+    in_a_row: dict[tuple[str, str], int] = {}
+    for share, predicates in growing_sets(name, instance.task):
+        for solver in (BOXES, AROUND):
+            for tests, (selection, applicability) in TEST_CONFIGURATIONS.items():
+                where = {"instance": name, "share": round(share, 3), "predicates": len(predicates), "solver": solver}
+                cell = {"part": "tests", **where, "tests": tests, "limit": limit}
+                if in_a_row.get((solver, tests), 0) >= MOST_IN_A_ROW:
+                    yield cell | {"seconds": None, "stopped": "not asked"}
+                    continue
                 options = Options(solver, selection=selection, applicability=applicability)
-                cell = head | {"share": round(share, 3), "predicates": len(predicates), "solver": solver}
-                cell |= {"tests": tests, "limit": limit}
-                yield measured_before(cell) or cell | measured(instance, predicates, options, limit)
+                known = measured_before(cell)
+                if known is None and selection == applicability == "off":  # this one stands in Fig. 1
+                    known = measured_before({"part": "growth", **where, "limit": limit})
+                row = cell | (known or measured(instance, predicates, options, limit)) | cell
+                in_a_row[solver, tests] = in_a_row.get((solver, tests), 0) + 1 if row.get("stopped") == LIMIT else 0
+                yield row
 
 
 def measure_starts(name: str, bound: Bound, limit: float) -> Iterator[dict[str, Any]]:
     """Yield what section 9.3 asks, of the states themselves: how many start states are proved safe, and is the policy."""
     begun = time.process_time()
-    region, certificate = find_safe_starts(bound, budget=Budget(limit, MEGABYTES, clock=time.process_time))
+    region, certificate = find_safe_starts(bound, budget=Budget(limit, MEGABYTES))
+    starts, proved, failing = region.starts, region.proved, region.failing
+    if region.is_everything and certificate is not None:  # nothing is left to count
+        starts = proved = Starts.of(bound.task, Budget(READING_SECONDS)).count
+        failing = 0
     yield {
         "part": "starts",
         "instance": name,
-        "starts": region.starts,
-        "proved": region.proved,
-        "failing": region.failing,
+        "starts": starts,
+        "proved": proved,
+        "failing": failing,
         "certificate": certificate is not None,
         "seconds": round(time.process_time() - begun, 3),
         "limit": limit,
@@ -333,19 +304,22 @@ def measure_starts(name: str, bound: Bound, limit: float) -> Iterator[dict[str, 
 def measure_lengths(name: str, bound: Bound, limit: float) -> Iterator[dict[str, Any]]:
     """Yield Table 2: bounded model checking, ours and by formulas, beside explicit enumeration and our portfolio."""
     for method in (bounded(LONGEST), unrolled(LONGEST), "explicit", "auto"):
-        found, seconds = forked(partial(ask_for_lengths, bound, method), limit)
-        yield {
-            "part": "lengths",
-            "instance": name,
-            "solver": method if isinstance(method, str) else method.name,
-            "seconds": round(seconds, 3),
-            "limit": limit,
-            **({"verdict": "unknown", "refuted": -1, "states": None, "steps": None} | (found or {})),
-        }
+        solver = method if isinstance(method, str) else method.name
+        cell = {"part": "lengths", "instance": name, "solver": solver, "limit": limit}
+        if (known := measured_before(cell)) is not None:
+            yield known
+            continue
+        most = limit + GRACE if solver == "auto" else limit  # it stops by itself
+        found, seconds = forked(partial(ask_for_lengths, bound, method, limit), most)
+        nothing = {"verdict": "unknown", "refuted": -1, "states": None, "steps": None}
+        yield {**cell, "seconds": round(seconds, 3), **(nothing | (found or {}))}
 
 
-def ask_for_lengths(bound: Bound, method: str | Method, say: Say) -> dict[str, Any]:
-    """Return what a method finds; lengths are told as they are begun, since then the one before is refuted."""
+def ask_for_lengths(bound: Bound, method: str | Method, limit: float, say: Say) -> dict[str, Any]:
+    """Return what a method finds; lengths are told as they are begun, since then the one before is refuted.
+
+    `auto` is told its limit, by which it cuts its turns; the others are stopped at it.
+    """
 
     def telling(asked: Callable[..., Any]) -> Callable[..., Any]:
         def ask(its: Any, steps: int) -> Any:
@@ -356,7 +330,7 @@ def ask_for_lengths(bound: Bound, method: str | Method, say: Say) -> dict[str, A
 
     Frames.refute = telling(Frames.refute)  # type: ignore[method-assign]
     Unrolling.query = telling(Unrolling.query)  # type: ignore[method-assign]
-    result = verify(bound, method=method, budget=Budget(None, MEGABYTES))
+    result = verify(bound, method=method, budget=Budget(limit if method == "auto" else None, MEGABYTES))
     return {
         "verdict": result.verdict.value,
         "steps": len(result.run.actions) if result.verdict.value == "unsafe" else None,
@@ -369,212 +343,13 @@ def ask_for_lengths(bound: Bound, method: str | Method, say: Say) -> dict[str, A
 PARTS = {"growth": measure_growth, "tests": measure_tests, "starts": measure_starts, "lengths": measure_lengths}
 
 
-# -- the page
-
-
-def growth_picture(name: str, rows: Sequence[dict[str, Any]], key: str, title: str) -> str:
-    """Return an SVG: a figure over the share of all predicates, logarithmic, one line per solver; what did not end is left out."""
-    left, right, top, bottom = 55, 430, 30, 260
-    values = [row[key] for row in rows if row.get(key)]
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)) + 1e-9)
-    high = max(high, low + 1)
-
-    def x(share: float) -> float:
-        return left + (right - left) * share
-
-    def y(value: float) -> float:
-        return bottom - (bottom - top) * (math.log10(value) - low) / (high - low)
-
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" width="560" height="310" font-family="sans-serif" font-size="11">',
-        '<rect width="560" height="310" fill="white"/>',
-        f'<text x="{left}" y="18" font-size="13">{name}: {title}</text>',
-        f'<text x="{(left + right) / 2}" y="{bottom + 32}" text-anchor="middle">share of all predicates</text>',
-    ]
-    for power in range(low, high + 1):
-        parts.append(f'<line x1="{left}" x2="{right}" y1="{y(10**power):.1f}" y2="{y(10**power):.1f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{left - 6}" y="{y(10**power) + 4:.1f}" text-anchor="end">1e{power}</text>')
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        parts.append(f'<line x1="{x(share):.1f}" x2="{x(share):.1f}" y1="{top}" y2="{bottom}" stroke="#ddd"/>')
-        parts.append(f'<text x="{x(share):.1f}" y="{bottom + 14}" text-anchor="middle">{share:g}</text>')
-    for k, solver in enumerate(SOLVERS):
-        points = [
-            (x(row["share"]), y(row[key]))
-            for row in rows
-            if row["solver"] == solver and row.get(key) and "stopped" not in row
-        ]
-        if points:
-            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-            parts.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[k]}" stroke-width="1.5"/>')
-            parts += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.5" fill="{COLOURS[k]}"/>' for a, b in points]
-        parts.append(f'<text x="{right + 12}" y="{top + 14 * k + 10}" fill="{COLOURS[k]}">{solver}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def cell_text(row: dict[str, Any] | None) -> str:
-    """Return a cell of a table: seconds, or a dash where the limit came first; empty where it was not asked."""
-    if row is None or row["seconds"] is None:
-        return ""
-    return "-" if "stopped" in row else f"{row['seconds']:.2f}"
-
-
-def configurations_table(growth: Sequence[dict[str, Any]]) -> list[str]:
-    """Return Table 1 with what became of each configuration: cells answered, and seconds on cells that it and BnB(Mar) both answer."""
-    cells: dict[Any, dict[str, dict[str, Any]]] = {}
-    for row in growth:
-        if row["share"] is not None:
-            cells.setdefault((row["instance"], row["predicates"]), {})[row["solver"]] = row
-    whole = [here for here in cells.values() if set(SOLVERS) <= set(here)]
-    lines = [
-        "",
-        "## Table 1: the configurations, over all sets of predicates of Fig. 1",
-        "",
-        f"*Answered*: of {len(whole)} pairs of an instance and a set of predicates. *Times BnB(Mar)*: "
-        "geometric mean of the ratio of CPU seconds, on the pairs that both answer. What was not asked counts as not answered.",
-        "",
-        "| configuration | relaxed test | exact test | answered | times BnB(Mar) | on pairs | the paper says |",
-        "|---|---|---|---:|---:|---:|---|",
-    ]
-    for solver in SOLVERS:
-        answered = [here for here in whole if "stopped" not in here[solver]]
-        both = [here for here in answered if "stopped" not in here["BnB(Mar)"]]
-        ratios = [max(here[solver]["seconds"], 0.001) / max(here["BnB(Mar)"]["seconds"], 0.001) for here in both]
-        mean = f"{geometric_mean(ratios):.3g}" if ratios else "-"
-        lines.append(
-            f"| {solver} | {' | '.join(TABLE_1[solver][:2])} | {len(answered)} | {mean} | {len(both)} | {TABLE_1[solver][2]} |"
-        )
-    return lines
-
-
-def starts_table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return what section 9.3 asks: start states proved safe although the policy is not safe from everywhere."""
-    mine = [row for row in rows if row["part"] == "starts"]
-    if not mine:
-        return []
-    return [
-        "",
-        "## Section 9.3: start states proved safe, policies that are unsafe included",
-        "",
-        "`polvet verify --region`: start states of the model, not abstract ones, each proved in one certificate, or shown "
-        "unsafe by a run. `-few`: trained on a few samples of the "
-        "rule. The paper proves 4,839 of 4,900 abstract start states of the 8-puzzle and all of Blocksworld.",
-        "",
-        "| policy | start states | proved safe | shown unsafe | open | certificate | CPU s |",
-        "|---|---:|---:|---:|---:|---|---:|",
-        *(
-            f"| {row['instance']} | {told(row['starts'])} | {told(row['proved'])} | {told(row['failing'])} | {open_starts(row)} "
-            f"| {'yes' if row['certificate'] else '-'} | {row['seconds']:.2f} |"
-            for row in mine
-        ),
-    ]
-
-
-def length_cells(row: dict[str, Any]) -> list[str]:
-    """Return the shortest unsafe run, the greatest length refuted, and the seconds of a search by lengths."""
-    run = "-" if row["steps"] is None else str(row["steps"])
-    refuted = "all" if row["verdict"] == "safe" else "-" if row["refuted"] < 0 else str(row["refuted"])
-    return [run, refuted, f"{row['seconds']:.2f}"]
-
-
-def told(count: int | None) -> str:
-    """Return a count, or a dash where it is not known."""
-    return "-" if count is None else f"{count:,}"
-
-
-def open_starts(row: dict[str, Any]) -> str:
-    """Return how many start states are neither proved nor shown unsafe."""
-    parts = [row["starts"], row["proved"], row["failing"]]
-    return "-" if None in parts else f"{parts[0] - parts[1] - parts[2]:,}"
-
-
 def write(rows: list[dict[str, Any]]) -> None:
     """Write the figures, the pictures and the page made of them."""
     FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    seconds = {part: sorted({row["limit"] for row in rows if row["part"] == part}) for part in PARTS}
-    limits = "; ".join(
-        f"{NAMES[part]} {', '.join(f'{one:g}' for one in each)} s" for part, each in seconds.items() if each
-    )
+    for file, picture in pictures(rows):
+        (RESULTS / file).write_text(picture, encoding="utf-8")
     versions = ", ".join(f"{package} {version(package)}" for package in ("maraboupy", "z3-solver"))
-    lines = [
-        "# Policy predicate abstraction, the evaluation",
-        "",
-        f"`python -m benchmarks.predicate_abstraction`; one thread, {versions}. `-`: not within the limit; empty: "
-        "not measured, nor are larger sets than those in a table (a solver that reached the limit at two smaller sets in a row is "
-        "not asked). "
-        f"Limits per cell, everybody alike: {limits} (the paper: 12 h and 4 GB). "
-        "PA: predicate abstraction without the policy; boxes: our own engine.",
-        "",
-        "Differs: policies and instances are made anew from the paper's description (theirs are not published with it); networks "
-        "imitate a careful rule or (`-dqn`) learn by deep Q-learning; conserved sums of a model are known to everybody. Not reproduced: "
-        "the paper's Fig. 1 is drawn without figures, so that only what its text says can be compared; with 6 and 8 blocks, 8 tiles and "
-        "Transport 10-15 beyond the smallest sets, the explicit list "
-        "of abstract states does not fit limits of seconds, so that smaller instances stand beside them.",
-    ]
-    growth = [row for row in rows if row["part"] == "growth"]
-    lines += [*configurations_table(growth), *starts_table(rows)]
-    for name in dict.fromkeys(row["instance"] for row in growth):
-        mine = [row for row in growth if row["instance"] == name]
-        lines += ["", f"## Fig. 1: {name}", ""]
-        if mine[0]["share"] is None:
-            lines.append(f"Not measured: {mine[0]['stopped']}.")
-            continue
-        shares = list(dict.fromkeys((row["share"], row["predicates"]) for row in mine))
-        lines += [
-            "| share of predicates | " + " | ".join(SOLVERS) + " | abstract states (PA) | starts | proved safe |",
-            "|---" * (len(SOLVERS) + 4) + "|",
-        ]
-        for share, count in shares:
-            here = {row["solver"]: row for row in mine if row["share"] == share}
-            ours, plain = here.get(BOXES, {}), here.get(PLAIN, {})
-            sizes = f"{ours.get('states', '-')} ({plain.get('states', '-')}) | {ours.get('starts', '-')} | {ours.get('proved', '-')}"
-            cells = " | ".join(cell_text(here.get(solver)) for solver in SOLVERS)
-            lines.append(f"| {share:.2f} ({count}) | {cells} | {sizes} |")
-        for key, title in (("seconds", "seconds"), ("states", "abstract states")):
-            if any(row.get(key) and "stopped" not in row for row in mine):
-                file = f"predicate-abstraction-{name}-{key}.svg"
-                (RESULTS / file).write_text(growth_picture(name, mine, key, title), encoding="utf-8")
-                lines += ["", f"![{file}]({file})"]
-    tests = [row for row in rows if row["part"] == "tests"]
-    if tests:
-        lines += [
-            "",
-            "## Fig. 2: selection and applicability tests",
-            "",
-            "| instance | share | engine | " + " | ".join(TESTS) + " |",
-        ]
-        lines.append("|---" * (len(TESTS) + 3) + "|")
-        for head in dict.fromkeys((row["instance"], row["share"], row["solver"]) for row in tests):
-            here = {row["tests"]: row for row in tests if (row["instance"], row["share"], row["solver"]) == head}
-            cells = " | ".join(cell_text(here.get(one)) for one in TESTS)
-            lines.append(f"| {head[0]} | {head[1]:.2f} | {head[2]} | {cells} |")
-    lengths = [row for row in rows if row["part"] == "lengths"]
-    if lengths:
-        lines += [
-            "",
-            "## Table 2: bounded model checking, explicit enumeration, and `auto`",
-            "",
-            "*Refuted*: the greatest length without an unsafe run; *all*: a frame equals the next one, which is a proof. The paper's: "
-            "shortest unsafe run, its seconds, greatest length refuted.",
-            "",
-            "| instance | bmc: run | refuted | CPU s | unrolling (Z3): run | refuted | CPU s | the paper's three "
-            "| explicit | states | auto |",
-            "|---|---|---|---|---|---|---|---|---|---|---|",
-        ]
-        for name in dict.fromkeys(row["instance"] for row in lengths):
-            here = {row["solver"]: row for row in lengths if row["instance"] == name}
-            if len(here) < len(("bmc", "unrolling", "explicit", "auto")):
-                continue  # not all have answered yet
-            explicit, auto = here["explicit"], here["auto"]
-            family, width = re.match(r"(.*)-2x(\d+)", name).groups()  # type: ignore[union-attr]
-            paper = PAPER_LENGTHS.get(family)
-            theirs = ", ".join(paper[("16", "32", "64").index(width)]) if paper else ""
-            cells = [
-                name, *length_cells(here["bmc"]), *length_cells(here["unrolling"]), theirs,
-                f"{explicit['verdict']} {explicit['seconds']:.2f}", explicit["states"] or "-",
-                f"{auto['verdict']} {auto['seconds']:.2f}",
-            ]  # fmt: skip
-            lines.append("| " + " | ".join(map(str, cells)) + " |")
-    (RESULTS / "predicate-abstraction.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (RESULTS / "predicate-abstraction.md").write_text(page(rows, versions), encoding="utf-8")
 
 
 def key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -588,14 +363,12 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=10.0, help="seconds per cell")
     parser.add_argument("--only", default=None, help="a regular expression for instances")
     parser.add_argument("--part", choices=tuple(PARTS), action="append")
-    parser.add_argument(
-        "--learn", action="store_true", help="train networks by deep Q-learning that match and are missing"
-    )
     options = parser.parse_args()
+    with_cpu_clock()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for part in options.part or tuple(PARTS):
-        only = options.only or {"starts": IMPERFECT, "lengths": ALL_WIDTHS}.get(part, PANELS)
-        for name, bound in tasks(only, options.learn):
+        only = options.only or {"starts": IMPERFECT, "lengths": ALL_WIDTHS, "tests": FIG_2}.get(part, PANELS)
+        for name, bound in tasks(only):
             for row in PARTS[part](name, bound, options.limit):
                 print(row, file=sys.stderr, flush=True)
                 write([*(one for one in rows_before() if key(one) != key(row)), row])

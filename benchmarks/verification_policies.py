@@ -1,12 +1,16 @@
-"""Networks for the verification benchmark: each imitates a careful rule, so that its safety is plausible but not given.
+"""Networks for the verification benchmark: they imitate a careful rule, so that their safety is plausible but not given, or learn by
+deep Q-learning (`-dqn`), as in the paper on policy predicate abstraction: 1 at goals, -1 at fails, some with mild shaping.
 
-Run as `python -m benchmarks.verification_policies` (needs torch); the results are kept in benchmarks/policies/.
+Run as `python -m benchmarks.verification_policies [REGEX]` (needs torch); the results are kept in benchmarks/policies/.
 """
 
 from __future__ import annotations
 
 import random
+import re
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from polvet.domains import generate
@@ -171,14 +175,69 @@ def imperfect_instances() -> Iterator[tuple[str, Task, Rule, tuple[int, ...], tu
     yield "transport-4-4-2x32-few", road, careful_truck, wide, ("last_capacity_diff",)
 
 
-def main() -> None:
-    """Train those whose file is missing."""
+@dataclass(frozen=True, slots=True)
+class Pupil:
+    """A network that learns by deep Q-learning: of which task, of what size, from which variables, and how."""
+
+    name: str
+    task: Task
+    hidden: tuple[int, ...]
+    leave_out: tuple[str, ...] = ()
+    steps: int = 300_000
+    shaping: str | None = None
+
+
+def pupils() -> Iterator[Pupil]:
+    """Yield what learns: `-short` for a while only, `-shaped` with rewards for packages that are delivered or on the truck."""
+    for name, task, _, hidden, leave_out in instances():
+        yield Pupil(f"{name}-dqn", task, hidden, leave_out)
+    for n, p in ((3, 4), (8, 5)):
+        line = generate("one-way-line", n=n, p=p).task()
+        for width in (16, 32, 64):
+            yield Pupil(f"one-way-line-{n}-{p}-2x{width}-dqn-short", line, (width, width), steps=40_000)
+    road = generate("transport", locations=4, packages=4).task()
+    for width in (16, 32, 64):
+        delivered = "(2 * location_load_3 + truck_load_0) / 16"
+        yield Pupil(
+            f"transport-4-4-2x{width}-dqn-shaped", road, (width, width), ("last_capacity_diff",), shaping=delivered
+        )
+
+
+def teach(pupil: Pupil, path: Path) -> None:
+    """Train a network by deep Q-learning on the variables it may see, and save it."""
+    from polvet.train.course import Course, pupil_of, train
+
+    seen = (variable for variable in pupil.task.network.variables if not variable.is_location)
+    names = tuple(one.name for one in seen if not one.name.startswith(pupil.leave_out))
+    course = Course(
+        "mlp", hidden=",".join(map(str, pupil.hidden)), steps=pupil.steps, max_steps=100, shaping=pupil.shaping
+    )
+    fitted = pupil_of(replace(pupil.task, reading=replace(pupil.task.reading, inputs=names)))
+    policy, figures = train(fitted, course, seed=0)
+    print(pupil.name, figures["curve"][-1], flush=True)
+    save_onnx(policy, str(path))
+
+
+def tasks() -> Iterator[tuple[str, Task]]:
+    """Yield the name of every network that there is, with its task."""
+    for name, task, *_ in (*instances(), *imperfect_instances()):
+        yield name, task
+    for pupil in pupils():
+        yield pupil.name, pupil.task
+
+
+def main(only: str = "") -> None:
+    """Train those that match and whose file is missing."""
     for many, count in ((instances(), 6_000), (imperfect_instances(), FEW_SAMPLES)):
         for name, task, rule, hidden, leave_out in many:
             path = FOLDER / f"{name}.onnx"
-            if not path.exists():
+            if re.search(only, name) and not path.exists():
                 print(name, imitate(task, rule, hidden, path, leave_out, count=count), flush=True)
+    for pupil in pupils():
+        path = FOLDER / f"{pupil.name}.onnx"
+        if only and re.search(only, pupil.name) and not path.exists():  # all together would take an hour
+            teach(pupil, path)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

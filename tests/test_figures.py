@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from benchmarks import control, verification, verification_loop
+from benchmarks import control, portfolio, predicate_abstraction_page, verification, verification_loop
 from benchmarks.table_two import bars
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -251,6 +251,36 @@ def puzzles() -> tuple[str, ...]:
     return _span([row["seconds"] for row in rows])
 
 
+def turns() -> tuple[str, ...]:
+    """Return what `auto` decides within the shortest limit, now and before, and with longer ones; nothing is lost."""
+    rows = [row for row in results("portfolio") if row["method"] == "auto"]
+    decided = {
+        label: {
+            (row["instance"], row["limit"]) for row in rows if row["label"] == label and row["verdict"] != "unknown"
+        }
+        for label in portfolio.LABELS
+    }
+    assert decided["before"] <= decided["after"]
+    alone = [row for row in results("portfolio") if row["method"] != "auto" and row["verdict"] != "unknown"]
+    for row in (row for row in rows if row["label"] == "after"):
+        quick = [
+            one
+            for one in alone
+            if one["instance"] == row["instance"] and one["seconds"] <= row["limit"] / portfolio.PART
+        ]
+        assert not quick or row["verdict"] != "unknown"
+    short, *longer = portfolio.LIMITS
+    count = {
+        (label, limit): sum(one == limit for _, one in decided[label])
+        for label in portfolio.LABELS
+        for limit in portfolio.LIMITS
+    }
+    asked = {limit: len({row["instance"] for row in rows if row["limit"] == limit}) for limit in portfolio.LIMITS}
+    assert {count[label, limit] for label in portfolio.LABELS for limit in longer} == {asked[longer[0]]}
+    shown = (asked[short], count["after", short], short, count["before", short], asked[longer[0]])
+    return tuple(f"{one:g}" for one in shown)
+
+
 def marabou() -> tuple[str, ...]:
     told = results("verification")["summary"]["BnB(Mar)"]
     assert told["differing"] == 0
@@ -397,6 +427,8 @@ CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
             "`induction`, in {} to {} CPU seconds",
             loops_by_method,
         ),
+        ("with limits of {:g}, {:g} and {:g} CPU seconds", lambda: portfolio.LIMITS),
+        ("of {} instances it decides {} within {} seconds, which were {}, and all {} that were asked with more", turns),
         (
             "{} of {} end proved safe, {} as they were trained and {} as `polvet debug` left them, {} of these by a fence: in {} to {} CPU "
             "seconds, checked in at most {}",
@@ -462,8 +494,27 @@ def test_claims_name_pages_that_are_there(page):
 
 
 @pytest.mark.parametrize(
-    ("name", "script"), [("control", control), ("verification", verification), ("verification-loop", verification_loop)]
+    ("name", "script"),
+    [
+        ("control", control),
+        ("portfolio", portfolio),
+        ("verification", verification),
+        ("verification-loop", verification_loop),
+    ],
 )
 def test_pages_of_results_are_made_of_their_figures(name, script):
     page = ROOT / "benchmarks" / "results" / f"{name}.md"
     assert page.read_text(encoding="utf-8") == script.table(results(name))
+
+
+def test_the_page_of_policy_predicate_abstraction_is_made_of_its_figures():
+    folder = ROOT / "benchmarks" / "results"
+    text = (folder / "predicate-abstraction.md").read_text(encoding="utf-8")
+    versions = re.search(r"one thread, (.*?)\. `-`", text)
+    assert versions is not None
+    rows = results("predicate-abstraction")
+    assert text == predicate_abstraction_page.page(rows, versions[1])
+    shown = {file: picture for file, picture in predicate_abstraction_page.pictures(rows)}
+    assert {file: (folder / file).read_text(encoding="utf-8") for file in shown} == shown
+    assert set(shown) == {file.name for file in folder.glob("predicate-abstraction-*.svg")}
+    assert all(f"]({file})" in text for file in shown)

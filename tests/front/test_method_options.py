@@ -7,6 +7,9 @@ import pytest
 import polvet
 from polvet.domains.shipped import shipped_files
 from polvet.errors import InputError
+from polvet.front.method_options import method_with
+from polvet.verify.abstraction import Options
+from polvet.verify.method import Method
 
 
 @pytest.fixture
@@ -47,6 +50,12 @@ def test_bounded_searches_look_no_further_than_they_may(faulty, steps, method):
 def test_what_does_not_fit_is_refused_by_name(faulty, options, message):
     with pytest.raises(InputError, match=message):
         faulty.verify(**options)
+
+
+def test_a_configuration_of_the_appendix_is_one_by_its_tests(faulty):
+    chosen = method_with("auto", faulty.bound.task.network, {"configuration": "Rel-Sel-No-App"})
+    assert isinstance(chosen, Method)
+    assert chosen.run.keywords["options"] == Options("BnB(Mar)", "relaxed", "off")
 
 
 def test_a_file_of_predicates_names_the_line(faulty, tmp_path):

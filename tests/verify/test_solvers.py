@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from itertools import count, takewhile
 
@@ -56,6 +57,19 @@ def test_reading_is_stopped_in_time_and_the_alarm_is_put_back():
     assert signal.setitimer(signal.ITIMER_REAL, 0) == (0.0, 0.0)
     with stopped_after(UNLIMITED):
         pass
+
+
+def test_the_alarm_waits_for_the_clock_of_the_budget():
+    now = [0.0]
+
+    def work():
+        time.sleep(0.3)  # by the budget's clock nothing has passed
+        now[0] = 1.0
+        sum(takewhile(lambda number: number >= 0, count()))
+
+    with pytest.raises(LimitReached), stopped_after(Budget(0.05, clock=lambda: now[0]), 0.05):
+        work()
+    assert now == [1.0]
 
 
 def test_a_time_limit_that_a_library_swallows_or_garbles_comes_again(monkeypatch):

@@ -39,11 +39,11 @@ def method_with(method: str, network: Network, options: MethodOptions) -> str | 
     steps = options.get("max_steps")
     if conditions is not None or configuration is not None:
         _only_of("abstraction", method, "predicates" if conditions is not None else "configuration")
-        from polvet.verify.abstraction import Options, abstraction
+        from polvet.verify.abstraction import abstraction, options_of
         from polvet.verify.methods import BOXES
 
         predicates = None if conditions is None else read_conditions(network, conditions)
-        return abstraction(predicates, Options(configuration or BOXES))
+        return abstraction(predicates, options_of(configuration or BOXES))
     if steps is not None:
         longest = count(steps, "max_steps", least=0)
         if method == "unrolling":

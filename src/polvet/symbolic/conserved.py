@@ -34,6 +34,13 @@ def conserved_rows(linear: LinearTask) -> tuple[Row, ...]:
     >>> row.terms, row.lower, row.upper
     (((0, 1), (1, 1), (2, 1), (4, 1)), 2, 2)
     """
+    if "conserved rows" not in linear.derived:
+        linear.derived["conserved rows"] = _conserved_rows(linear)
+    rows: tuple[Row, ...] = linear.derived["conserved rows"]
+    return rows
+
+
+def _conserved_rows(linear: LinearTask) -> tuple[Row, ...]:
     if not linear.start:
         return ()
     features = _features(linear)

@@ -9,11 +9,12 @@ Limits   what `symbolic.linear` reads; `NotLinear` names what it cannot
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import Any
 
 from polvet.errors import LimitReached
 from polvet.kernel.starts import Starts
@@ -96,6 +97,8 @@ class LinearTask:
     start: Region
     fail: Region
     goal: Region
+    derived: dict[Any, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """What others have made of it, once."""
 
 
 def linear_task(task: Task) -> LinearTask:

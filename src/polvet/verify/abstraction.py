@@ -2,8 +2,8 @@
 
 Source   Vinzent, Steinmetz, Hoffmann: Neural network action policy verification via predicate abstraction, ICAPS 2022.
          Algorithm 1 is `Expansion.expand` and `enumerate_states`, its tests in batches; Table 1 is `PAPER_CONFIGURATIONS`; tests of
-         section 6.1 and appendix E are `Options`; abstract start states are enumerated alike (section 7). Predicates are given,
-         as in the paper; where none are, `verify.lazy_abstraction` finds its own.
+         section 6.1 are `Options`, those of appendix E `TEST_CONFIGURATIONS`; abstract start states are enumerated alike (section 7).
+         Predicates are given, as in the paper; where none are, `verify.lazy_abstraction` finds its own.
 Differs  sums that the model conserves are known in every abstract state; predicates are linear inequalities;
          entailment (lines 8, 19, 22) is bounds reasoning on the cell, not precomputed;
          ties and near ties count as chosen; silent operators move whatever is chosen
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.choices import one_of
@@ -37,7 +37,7 @@ from polvet.verify.engine import outside
 from polvet.verify.invariant_file import invariant_certificate
 from polvet.verify.lazy_abstraction import abstract_lazily
 from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, READ_OVER_BOXES, Method, Request, read_linear
-from polvet.verify.methods import BOXES, CONFIGURATIONS
+from polvet.verify.methods import BOXES, CONFIGURATIONS, PAPER_CONFIGURATIONS, TEST_CONFIGURATIONS, Tests
 from polvet.verify.policy_smt import NotEncodable
 from polvet.verify.predicates import (
     AbstractState,
@@ -67,10 +67,6 @@ MOST_AT_ONCE = 256
 """Candidates that are asked about together."""
 
 
-Tests: TypeAlias = Literal["off", "relaxed", "exact"]
-"""Whether a test is made, over the reals alone or (after that) exactly."""
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
     """How Algorithm 1 is run; the optional tests are off by default, as in the paper.
@@ -82,6 +78,18 @@ class Options:
     selection: Tests = "off"  # lines 2 and 3
     applicability: Tests = "off"  # lines 6 and 7
     seconds_per_question: float | None = None
+
+
+def options_of(configuration: str) -> Options:
+    """Return how Algorithm 1 is run in a configuration of Table 1, or of appendix E.
+
+    >>> options_of("No-Sel-Rel-App")
+    Options(configuration='BnB(Mar)', selection='off', applicability='relaxed', seconds_per_question=None)
+    """
+    if configuration in TEST_CONFIGURATIONS:
+        selection, applicability = TEST_CONFIGURATIONS[configuration]
+        return Options("BnB(Mar)", selection, applicability)
+    return Options(one_of(configuration, CONFIGURATIONS, "--configuration"))
 
 
 class Stopped(Exception):
@@ -327,7 +335,7 @@ class Expansion:
 def abstraction(predicates: Sequence[Expression] | None = None, options: Options | None = None) -> Method:
     """Return the method with the given predicates alone; with none, lazy abstraction, or a paper's configuration over start and fail."""
     options = options or Options()
-    one_of(options.configuration, CONFIGURATIONS, "--configuration")
+    one_of(options.configuration, (BOXES, *PAPER_CONFIGURATIONS), "--configuration")
     # Z3 and Marabou are also asked about tables.
     others = (READ_OVER_BOXES,) if options.configuration == BOXES else ()
     return Method(
@@ -346,7 +354,11 @@ def _verify(
         return abstract_lazily(bound, request, METHOD)
     task, budget = read_linear(request), request.budget
     patience = Patience(budget, options.seconds_per_question)
-    figures: Figures = {"configuration": options.configuration}
+    figures: Figures = {
+        "configuration": options.configuration,
+        "selection": options.selection,
+        "applicability": options.applicability,
+    }
     paper: PaperTests | None = None
     try:
         tester: Tester

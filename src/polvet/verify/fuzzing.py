@@ -15,7 +15,7 @@ from polvet.kernel.starts import drawable_starts
 from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Run, simulate, trace
 
-RUNS, MAX_STEPS, SECONDS, SHARE = 2_000, 1_000, 5.0, 0.2
+RUNS, MAX_STEPS, SECONDS, SHARE = 2_000, 1_000, 5.0, 1 / 24
 
 
 def find_unsafe_run(

@@ -1,6 +1,7 @@
 """The task as linear data, within a time limit: reading a condition with many cases can take minutes.
 
-An alarm stops the reading, which is plain Python and leaves nothing behind. In a callback of the garbage collector the exception
+An alarm stops the reading, which is plain Python and leaves nothing behind. It rings by the clock on the wall; where the budget counts by
+another one (CPU seconds), it is set again until that one says that time is over, too. In a callback of the garbage collector the exception
 would be lost, and a library may swallow it or make another error of it (`interrupts.py`), so the alarm comes again until it finds its
 place. Outside the main thread there is no alarm, and the limit is then only looked at afterwards.
 """
@@ -16,6 +17,7 @@ from types import FrameType
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.policy.compiled import Bound
+from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
 from polvet.system import ringing
@@ -40,7 +42,9 @@ def stopped_after(budget: Budget, grace: float = 0.0) -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal over
-        if not _collects_garbage(frame):
+        if (early := budget.until + grace - budget.clock()) > 0:
+            pace(max(early, AGAIN))
+        elif not _collects_garbage(frame):
             over = True
             pace(SWALLOWED)
             raise budget.reached("time")
@@ -68,10 +72,12 @@ def _collects_garbage(frame: FrameType | None) -> bool:
 
 
 def linearized(bound: Bound, budget: Budget = UNLIMITED) -> LinearTask | str:
-    """Return the task as linear data, or why there is none."""
+    """Return the task as linear data, or why there is none; what every method asks of it is made here, once."""
     try:
         with stopped_after(budget):
-            return linear_task(bound.task)
+            task = linear_task(bound.task)
+            conserved_rows(task)
+            return task
     except NotLinear as refusal:
         return f"not linear: {refusal.why}"
     except LimitReached as limit:

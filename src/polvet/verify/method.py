@@ -29,8 +29,8 @@ from polvet.verify.verdicts import SafetyResult, Unknown
 if TYPE_CHECKING:
     from polvet.verify.explicit import Search
 
-GRACE = 0.5
-"""Seconds beyond its limit after which a method that reads linear data is stopped from outside."""
+GRACE, GRACE_SHARE = 0.5, 0.1
+"""Seconds beyond its limit, and their share of a short one, after which a method that reads linear data is stopped from outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Method:
             if isinstance(linear, str):
                 return Unknown(linear, self.name)
             # Methods look at their budget themselves; this stops what they do in between.
-            with stopped_after(request.budget, GRACE):
+            with stopped_after(request.budget, min(GRACE, GRACE_SHARE * request.budget.left())):
                 return self.run(bound, replace(request, linear=linear))
         except NotLinear as error:
             return Unknown(f"not linear: {error.why}", self.name)

@@ -1,7 +1,7 @@
 """`verify(bound)`: is the policy safe from every start state? One method, or the order of methods that pays.
 
 auto     variables that do not matter are left out (verify/slicing.py), states are counted, runs are simulated: an unsafe run ends
-         it. Then the methods follow each other, the cheapest proof first, each with a share of the time that is left.
+         it. Then the methods take turns (verify/turns.py), the cheapest proof first, short turns before long ones.
 Whatever is found is brought back to all variables, and a run is executed once more in the slow interpreter before it is believed.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from polvet.budget import UNLIMITED, Budget, machine_megabytes, stopwatch
 from polvet.choices import AUTO, listed
@@ -31,6 +31,7 @@ from polvet.verify.method import Method, Request, has_reals
 from polvet.verify.methods import METHODS
 from polvet.verify.replay import replay
 from polvet.verify.slicing import Slice, sliced
+from polvet.verify.turns import EXPLICIT, ORDER, REAL_ORDER, Turn, iter_turns
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 from polvet.workers.protocol import Workers
 
@@ -77,52 +78,36 @@ def _refuse_options(method: Method, bound: Bound) -> None:
             raise InputError(what, Where(need.option), f"Use --method {listed(able)}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A method's turn in `auto`: its share of the time that is left, its cap, and the most states it may store."""
-
-    method: str
-    share: float
-    seconds: float | None = None
-    states: int | None = None
-
-
-TURNS = (
-    Turn("explicit", 0.3, 20.0, 3_000_000),
-    Turn("projection", 0.3, 60.0),
-    Turn("induction", 0.2, 30.0),
-    Turn("abstraction", 0.2, 10.0),
-    Turn("ic3", 0.4, 60.0),
-    Turn("explicit", 1.0),
-)
-"""The order that pays: small state spaces at once, then the cheapest proof, and everything that is left for the surest method."""
-REAL_TURNS = (Turn("explicit", 0.3, 20.0, 3_000_000), Turn("grid", 0.7), Turn("explicit", 1.0))
-"""The same for models with real-valued variables, which are not read as linear data."""
-COUNTING_SHARE = 0.3
-"""The share of the time in which start states are counted before they are listed."""
-READING_SECONDS, READING_SHARE = 20.0, 0.1
-"""How long `auto` tries to read the model as linear data."""
-
-
 def _auto(bound: Bound, request: Request) -> SafetyResult:
+    limit = request.budget.left()
     run = find_unsafe_run(bound, seed=request.seed, threads=request.parallelism.threads, budget=request.budget)
     if run is not None:
         return Unsafe(run, "simulation")
+    order = REAL_ORDER if has_reals(bound) else ORDER
+    waiting = list(order.methods)
     reasons: dict[str, str] = {}
-    try:  # its second turn goes on where the first ended
-        request = replace(request, search=Search(bound, request.budget.share(COUNTING_SHARE)))
-    except LimitReached as limit:
-        reasons["explicit"] = str(limit)
     proved: dict[Expression, None] = {}
     figures: Figures = {}
-    for turn in REAL_TURNS if has_reals(bound) else TURNS:
+    unread = -1  # the last round in which there was no time to read the model as linear data
+    for turn in iter_turns(order, request.budget, limit, waiting):
         method = METHODS[turn.method]
-        if turn.method == "explicit" and request.search is None:
-            continue
         if method.linear and request.linear is None and method.refusal(bound) is None:
-            reading = request.budget.share(READING_SHARE).at_most(READING_SECONDS)
-            request = replace(request, linear=linearized(bound, reading))
-        result = method(bound, replace(request, budget=_budget_of(turn, request.budget)))
+            if turn.round == unread:
+                continue
+            reading = request.budget.at_most(turn.reading)
+            linear = linearized(bound, reading)
+            if isinstance(linear, str) and reading.is_over():
+                reasons[turn.method], unread = linear, turn.round
+                continue
+            request = replace(request, linear=linear)
+        within = _budget_of(turn, request.budget)
+        if turn.method == EXPLICIT and request.search is None:
+            try:  # later turns go on where the one before ended
+                request = replace(request, search=Search(bound, within))
+            except LimitReached as reached:
+                reasons[turn.method] = str(reached)
+                continue
+        result = method(bound, replace(request, budget=within))
         if isinstance(result, Unsafe):
             proved.update(dict.fromkeys(result.proved_starts))
             return replace(result, proved_starts=tuple(proved))
@@ -131,13 +116,15 @@ def _auto(bound: Bound, request: Request) -> SafetyResult:
         reasons[turn.method] = result.reason
         proved.update(dict.fromkeys(result.proved_starts))
         figures[turn.method] = dict(result.figures)
+        if not (within.is_over() or result.limit in ("time", "states")):
+            waiting.remove(turn.method)  # more time is no help
     told = "; ".join(f"{method}: {reason}" for method, reason in reasons.items())
     return Unknown(told, AUTO, figures, tuple(proved))
 
 
 def _budget_of(turn: Turn, budget: Budget) -> Budget:
-    """Return what the method may use: its share of the time, and no more than most of the machine's memory."""
-    return budget.share(turn.share).at_most(turn.seconds, megabytes=machine_megabytes(), states=turn.states)
+    """Return what the method may use: its part of the time, and no more than most of the machine's memory."""
+    return budget.at_most(turn.seconds, megabytes=machine_megabytes(), states=turn.states)
 
 
 def _tie_of_a_narrowed_network(bound: Bound, run: Run) -> State | None:

@@ -208,7 +208,10 @@ class MarabouTester:
         self.worker.close()
 
     def relaxed(self, cell: Cell, label: int) -> Relaxed:
-        """Return what the relaxation says about the policy choosing the label in the cell."""
+        """Return what the relaxation says about the policy choosing the label in the cell.
+
+        SOUND: Where all inputs of the network have one value it is evaluated: of many such questions Marabou 2.0 denies what is so.
+        """
         if label not in self.bound.fitted.labels:
             return Relaxed(False)
         labels = self.bound.fitted.labels
@@ -219,6 +222,11 @@ class MarabouTester:
             if k != best
             and (not self.bound.fitted.filtered or (other >= 0 and covers(self.system.applicable[other], cell)))
         ]
+        if all(cell.box.lower[place] == cell.box.upper[place] for place in self.bound.fitted.variables):
+            row = np.array([[float(cell.box.lower[place]) for place in self.bound.fitted.variables]])
+            rated = np.array([[k == best or k in others for k in range(len(labels))]])
+            possible = possible_choices(self.bound.fitted.policy, row, rated)[0]
+            return Relaxed(bool(possible[best]), tuple(map(float, cell.box.lower)))
         question = {
             "lower": list(cell.box.lower),
             "upper": list(cell.box.upper),

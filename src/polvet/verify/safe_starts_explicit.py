@@ -104,7 +104,7 @@ def _told(
             continue
         reason = NEAR_TIE if box.label == Judgement.NEAR_TIE else region.reason or f"runs are told of {MOST_RUNS} boxes"
         rest.append(Rest(named, None, reason, count))
-    if proof is None:
+    if proof is None or not safe:
         rest += [Rest(box, None, region.reason, None) for box in safe]
         return replace(region, rest=tuple(rest), proved=0)
     proved = sum(len(box.rows) for box in boxes if box.label == Judgement.SAFE)
