@@ -451,9 +451,9 @@ class Impossible(Result):
     def conflict(self) -> Mapping[str, Fraction]:
         """The states that explain it, as people write them, and what is at least risked from each if all others were safe."""
         rows = () if self.certificate is None else self.certificate["states"]
-        return {
-            ",".join(f"{name}={value}" for name, value in row["state"].items()): Fraction(row["value"]) for row in rows
-        }
+        from polvet.model.task import show_names
+
+        return {show_names(row["state"]): Fraction(row["value"]) for row in rows}
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         yield from ({"state": state, "value": float(value)} for state, value in self.conflict.items())

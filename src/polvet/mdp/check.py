@@ -24,7 +24,7 @@ from polvet.mdp.build import Built, build, build_exactly
 from polvet.mdp.exact import around
 from polvet.mdp.instants import late_until_exactly, step_back
 from polvet.mdp.solve import Value, solve
-from polvet.mdp.sparse import Float64s, Mask, Uint32s
+from polvet.mdp.sparse import Float64s, Mask, Uint32s, mask_of
 from polvet.mdp.total import total_reward
 from polvet.model.expressions import TRUE, Binary, Expression, is_expression, negation
 from polvet.model.folding import value_of
@@ -316,8 +316,7 @@ class _Evaluation:
     def __init__(self, plan: _Plan, built: Built, gap: float, exact: bool, budget: Budget) -> None:
         self.plan, self.built, self.gap, self.exact, self.budget = plan, built, gap, exact, budget
         self.scheduler: Uint32s | None = None
-        self.initial = np.zeros(built.mdp.states, dtype=bool)
-        self.initial[built.mdp.initial] = True
+        self.initial = mask_of(built.mdp.initial, built.mdp.states)
 
     def top(self, part: PropertyExpression) -> _Found:
         """Return the value of the whole property."""

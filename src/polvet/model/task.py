@@ -202,6 +202,11 @@ def _named_value(variable: Variable, values: Mapping[str, Any], where: Where) ->
     return true[0] if true else 0
 
 
+def show_names(state: Mapping[str, Any]) -> str:
+    """Return a state given by names as people write it."""
+    return ",".join(f"{name}={value}" for name, value in state.items())
+
+
 def state_to_names(network: Network, state: State) -> dict[str, Any]:
     """Return the state as `{"x": 3, "crashed": false}`, locations by name."""
     return {
