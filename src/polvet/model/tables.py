@@ -116,8 +116,8 @@ class TransitionTable:
     @cached_property
     def _numbers(self) -> dict[tuple[int, ...], int]:
         """The number of the state with these features; empty where they do not tell all states apart."""
-        found = {row: number for number, row in enumerate(zip(*self.features.values(), strict=True))}
-        return found if len(found) == self.states else {}
+        numbers = {row: number for number, row in enumerate(zip(*self.features.values(), strict=True))}
+        return numbers if len(numbers) == self.states else {}
 
     def check(self) -> None:
         """Raise an InputError, with its place, where the table is none."""
@@ -221,17 +221,17 @@ class TableMoves(_Rows[NetworkEdge]):
     @cached_property
     def by_state(self) -> Mapping[int, Sequence[int]]:
         """The numbers of each state's rows, by label as the network has them."""
-        found: dict[int, list[int]] = {}
+        numbers: dict[int, list[int]] = {}
         for index, (source, _, _) in enumerate(self.table.moves):
-            found.setdefault(source, []).append(index)
-        return found
+            numbers.setdefault(source, []).append(index)
+        return numbers
 
     def by_label(self) -> dict[str | None, tuple[int, ...]]:
         """Return the numbers of the rows by label."""
-        found: dict[str | None, list[int]] = {label: [] for label in self.table.used_labels}
+        numbers: dict[str | None, list[int]] = {label: [] for label in self.table.used_labels}
         for index, (_, action, _) in enumerate(self.table.moves):
-            found[self.table.labels[action]].append(index)
-        return {label: tuple(indices) for label, indices in found.items()}
+            numbers[self.table.labels[action]].append(index)
+        return {label: tuple(indices) for label, indices in numbers.items()}
 
     def writing(self, names: Collection[str]) -> Iterator[NetworkEdge]:
         """Yield the edges that may write one of these variables."""

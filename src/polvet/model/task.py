@@ -70,18 +70,18 @@ class TaskOptions:
 
         What else is avoided is part of a certificate's own claim; a domain is a file that it speaks about.
         """
-        found: dict[str, str] = {}
+        document: dict[str, str] = {}
         if self.constants:
-            found["constants"] = ",".join(
+            document["constants"] = ",".join(
                 f"{name}={str(value).lower() if isinstance(value, bool) else value}"
                 for name, value in self.constants.items()
             )
-        found |= {role: text for role in ROLES if (text := getattr(self, role)) is not None}
+        document |= {role: text for role in ROLES if (text := getattr(self, role)) is not None}
         if self.out_of_bounds is not OutOfBounds.ERROR:
-            found["out_of_bounds"] = self.out_of_bounds.value
+            document["out_of_bounds"] = self.out_of_bounds.value
         if self.mode is not None:
-            found["mode"] = self.mode
-        return found
+            document["mode"] = self.mode
+        return document
 
     def arguments(self) -> list[str]:
         """Return the words that give these options on the command line."""
@@ -140,19 +140,19 @@ class Task:
 
 def resolved(network: Network, expression: Expression, where: Where) -> tuple[Expression, Kind]:
     """Return the expression over the network's scalars, and whether it is a truth value, an integer or a real."""
-    found = network.resolve(expression, where)
+    scalar = network.resolve(expression, where)
     try:
-        return found, kind_of(found, {variable.name: variable.kind for variable in network.variables})
+        return scalar, kind_of(scalar, {variable.name: variable.kind for variable in network.variables})
     except InputError as error:
         raise InputError(error.what, where, error.hint) from None
 
 
 def condition(network: Network, expression: Expression, where: Where) -> Expression:
     """Return the condition over the network's scalars; anything but a truth value is an InputError."""
-    found, kind = resolved(network, expression, where)
+    scalar, kind = resolved(network, expression, where)
     if kind is not Kind.BOOL:
         raise InputError(f"the condition is a {kind.value}, not a bool.", where, "Compare it with something.")
-    return found
+    return scalar
 
 
 def state_from_names(network: Network, values: Mapping[str, Any], where: Where) -> State:

@@ -158,9 +158,9 @@ def _check_type(kind: Type, constants: Names, varying: frozenset[str], where: Wh
         if bound is not None:
             place = at(where, key)
             _check_constant(bound, constants, varying, place)
-            found = type_of(bound, constants, place)
-            if not accepts(plain(base), found) and not _may_be_whole(bound, plain(base), found):
-                raise InputError(f"the bound of {plain(base)} is {found}.", place, "Use floor or ceil.")
+            actual = type_of(bound, constants, place)
+            if not accepts(plain(base), actual) and not _may_be_whole(bound, plain(base), actual):
+                raise InputError(f"the bound of {plain(base)} is {actual}.", place, "Use floor or ceil.")
     lower, upper = literal_value(base.lower), literal_value(base.upper)
     if lower is not None and upper is not None and lower > upper:
         raise InputError(f"the bounds {lower} to {upper} leave no value.", where, "Exchange the bounds.")
@@ -187,10 +187,10 @@ def _is_cut_off(target: Type, value: Expression, known: Names, where: Where) -> 
 
 
 def _check_assignable(target: Type, value: Expression, known: Names, where: Where, what: str) -> None:
-    found, expected = type_of(value, known, where), plain(target)
-    if not accepts(expected, found):
-        hint = "Convert it by floor or ceil." if expected == INT and found == REAL else "Check both types."
-        raise InputError(f"the {what} of type {expected} cannot take a value of type {found}.", where, hint)
+    actual, expected = type_of(value, known, where), plain(target)
+    if not accepts(expected, actual):
+        hint = "Convert it by floor or ceil." if expected == INT and actual == REAL else "Check both types."
+        raise InputError(f"the {what} of type {expected} cannot take a value of type {actual}.", where, hint)
 
 
 def _check_initial(kind: Type, value: Expression, constants: Names, where: Where, what: str) -> None:
@@ -199,12 +199,12 @@ def _check_initial(kind: Type, value: Expression, constants: Names, where: Where
     _check_literal_bounds(kind, value, where, what)
 
 
-def _may_be_whole(value: Expression, expected: Type, found: Type) -> bool:
+def _may_be_whole(value: Expression, expected: Type, actual: Type) -> bool:
     """Return whether a constant expression of real type, such as `N / 2`, may still be an integer.
 
     Its exact value is known, and checked, when the constants are.
     """
-    if expected != INT or found != REAL:
+    if expected != INT or actual != REAL:
         return False
     number = literal_value(value)
     return number is None or number.denominator == 1
@@ -225,9 +225,9 @@ def _check_literal_bounds(kind: Type, value: Expression, where: Where, what: str
 
 
 def _check_bool(expression: Expression, known: Names, where: Where) -> None:
-    found = type_of(expression, known, where)
-    if found != BOOL:
-        raise InputError(f"a condition is expected, not a value of type {found}.", where, "Compare it with something.")
+    actual = type_of(expression, known, where)
+    if actual != BOOL:
+        raise InputError(f"a condition is expected, not a value of type {actual}.", where, "Compare it with something.")
 
 
 def _check_variables(variables: Iterable[VariableDeclaration], constants: Names, varying: frozenset[str]) -> None:
@@ -344,9 +344,9 @@ def _literal_probability(destination: Destination, known: Names) -> Fraction | N
     if destination.probability is None:
         return Fraction(1)
     place = at(destination.where, "probability", "exp")
-    found = type_of(destination.probability, known, place)
-    if not accepts(REAL, found):
-        raise InputError(f"a probability is {found}, not a number.", place, "Write a number from 0 to 1.")
+    actual = type_of(destination.probability, known, place)
+    if not accepts(REAL, actual):
+        raise InputError(f"a probability is {actual}, not a number.", place, "Write a number from 0 to 1.")
     value = literal_value(destination.probability)
     if value is not None and not 0 <= value <= 1:
         raise InputError(f"a probability is {value}.", place, "Write a number from 0 to 1.")
