@@ -27,6 +27,8 @@ from polvet.model.terms import expression_of
 EVENTS = ("failed", "reached", "ended")
 STATE = "s"
 REWARD = "reward"
+RESERVED = (STATE, REWARD, *EVENTS)
+"""Names that are no feature's."""
 HERE = "here"
 """The one location of the automaton."""
 TABLE_FORMAT = "table-world/1"
@@ -127,13 +129,12 @@ class TransitionTable:
             raise InputError(what, where, f"Name states from 0 to {self.states - 1}.")
         if not self.labels or len(set(self.labels)) != len(self.labels) or not all(self.labels):
             raise InputError("the labels are not different names.", where, "Give each action a name of its own.")
-        reserved = {STATE, REWARD, *EVENTS}
         for name, values in self.features.items():
-            if name in reserved or not name or len(values) != self.states:
+            if name in RESERVED or not name or len(values) != self.states:
                 raise InputError(
                     f"the feature '{name}' has a reserved name, or not one value per state.",
                     where,
-                    f"Give {self.states} values, and another name than {', '.join(sorted(reserved))}.",
+                    f"Give {self.states} values, and another name than {', '.join(sorted(RESERVED))}.",
                 )
         for source, action, outcomes in self.moves:
             if not 0 <= source < self.states or not 0 <= action < len(self.labels):

@@ -21,6 +21,7 @@ from polvet.errors import InputError, Where
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task, show_names, state_from_names, state_to_names
 from polvet.shield.guard import labels_of
+from polvet.worlds.intervals import divergence
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ class _Walk:
         explained = math.log(2 * max(1, len(rows)) * max(1, self.steps) / chance)
         doubts = []
         for state, label, after, p, count, visits in rows:
-            surprise = visits * _divergence(count / visits, p)
+            surprise = visits * divergence(count / visits, p)
             if surprise > explained:
                 named = [state_to_names(self.task.network, one) for one in (state, after)]
                 doubts.append((-surprise, Doubt(named[0], label, named[1], p, count, visits)))
@@ -190,12 +191,3 @@ class _Walk:
             return state_from_names(self.task.network, given, Where("state_of"))
         except InputError as error:
             return str(error)
-
-
-def _divergence(share: float, p: float) -> float:
-    """Return the Kullback-Leibler divergence of two coins."""
-    total = 0.0
-    for a, b in ((share, p), (1 - share, 1 - p)):
-        if a > 0:
-            total += math.inf if b <= 0 else a * math.log(a / b)
-    return max(0.0, total)
