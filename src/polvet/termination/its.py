@@ -99,7 +99,7 @@ def _propose(
 ) -> Json | None:
     """Return a run along the transitions that Z3 finds: periodic, or into the region."""
     question = Question(budget, SECONDS)
-    names: dict[str, Any] = {}
+    names: dict[str, Term] = {}
 
     def term(expression: Mapping[str, int], values: Mapping[str, Any], number: int) -> Any:
         outcome: Term = exactly(expression.get(CONSTANT, 0))
@@ -110,7 +110,7 @@ def _propose(
                 outcome = outcome + coefficient * (values[name] if name in values else names[f"{name}@{number}"])
         return outcome
 
-    values: dict[str, Any] = {name: integer(name) for name in system.variables}
+    values: dict[str, Term] = {name: integer(name) for name in system.variables}
     trail: list[Json] = []
     for number, step in enumerate([*prefix, *cycle]):
         if number == len(prefix):

@@ -19,7 +19,7 @@ from polvet.check.recurrent_set import bound_rows, find_leak, move_conditions
 from polvet.files import Json
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, normalise
 from polvet.policy.finite_memory.linear import CONSTANT
-from polvet.solvers.smt import Question, affine, every, integer, negated
+from polvet.solvers.smt import Question, Term, affine, every, integer, negated
 from polvet.termination.complete import components_of
 from polvet.termination.lasso import find_path, name_step
 
@@ -178,7 +178,7 @@ def _find_entry(
         path = find_path(graph, index)
         question = Question(budget, SECONDS)
         first = {variable.name: integer(variable.name) for variable in fmp.variables}
-        values: dict[str, Any] = dict(first)
+        values: dict[str, Term] = dict(first)
 
         question.add(*(affine(row, values) >= 0 for row in bound_rows(fmp)))
         written = []
