@@ -34,11 +34,11 @@ def path(value: Any, name: str) -> Path:
     return Path(value)
 
 
-def known_options(options: Iterable[str], known: Collection[str], kind: str = "option") -> None:
+def known_options(options: Iterable[str], known: Collection[str]) -> None:
     """Raise an InputError for the first option that is not known."""
     for name in options:
         if name not in known:
-            raise InputError(f"there is no {kind} '{name}'.", Where(name), suggest(name, sorted(known)))
+            raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, sorted(known)))
 
 
 def environment(env: Any) -> Any:

@@ -49,9 +49,9 @@ class Result:
     def __repr__(self) -> str:
         shown = [(one.name, getattr(self, one.name)) for one in fields(self) if one.repr]
         fields_ = [f"{name}={_short(value)}" for name, value in shown if value not in (None, "", ())]
-        return f"{type(self).__name__}({', '.join([*fields_, *self._told()])})"
+        return f"{type(self).__name__}({', '.join([*fields_, *self._main_figures()])})"
 
-    def _told(self) -> Iterator[str]:
+    def _main_figures(self) -> Iterator[str]:
         """Yield what else stands in the short form: figures that say most."""
         known = ((name, value) for name, value in self.figures.items() if type(value) is int)
         if not any(one.repr and getattr(self, one.name) not in (None, "", ()) for one in fields(self)):

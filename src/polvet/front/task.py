@@ -389,8 +389,8 @@ class Task:
     def _says_start(self) -> bool:
         """Return whether the task itself says where runs start, not only a property of its model."""
         source = self._task.source
-        said = self._task.options.start is not None or (source is not None and source.file.suffix == ".toml")
-        return self._task.start is not None and said
+        is_own = self._task.options.start is not None or (source is not None and source.file.suffix == ".toml")
+        return self._task.start is not None and is_own
 
 
 def number(value: Any) -> Any:
