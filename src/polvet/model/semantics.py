@@ -61,8 +61,8 @@ class _OnDemand(dict[int, T]):
         self._make = make
 
     def __missing__(self, edge: int) -> T:
-        made = self[edge] = self._make(edge)
-        return made
+        item = self[edge] = self._make(edge)
+        return item
 
 
 class Semantics:

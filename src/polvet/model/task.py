@@ -207,7 +207,7 @@ def show_names(state: Mapping[str, Any]) -> str:
     return ",".join(f"{name}={value}" for name, value in state.items())
 
 
-def state_to_names(network: Network, state: State) -> dict[str, Any]:
+def state_to_names(network: Network, state: State) -> Json:
     """Return the state as `{"x": 3, "crashed": false}`, locations by name."""
     return {
         variable.name: show_value(variable, value) if variable.is_location else value

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.model.automata import Automaton, Function, Model
+from polvet.model.automata import Function, Model
 from polvet.model.expressions import (
     EQUALITY,
     LOGICAL,
@@ -85,18 +85,9 @@ def type_of(expression: Expression, names: Names, where: Where | None = None) ->
         raise InputError(fault.what, place, fault.hint) from None
 
 
-def types_of(model: Model, automaton: Automaton | None = None) -> Names:
-    """Return what names mean in the model, or inside one of its automata."""
-    names = constants_of(model).extended(
-        {variable.name: plain(variable.type) for variable in model.variables},
-        {function.name: signature(function) for function in model.functions},
-    )
-    if automaton is None:
-        return names
-    return names.extended(
-        {variable.name: plain(variable.type) for variable in automaton.variables},
-        {function.name: signature(function) for function in automaton.functions},
-    )
+def types_of(model: Model) -> Names:
+    """Return what names mean in the model."""
+    return constants_of(model).extended({variable.name: plain(variable.type) for variable in model.variables})
 
 
 def constants_of(model: Model) -> Names:

@@ -72,37 +72,39 @@ def check_model(model: Model) -> None:
 
 
 def _check_unique(model: Model) -> None:
-    taken: dict[str, str] = {}
+    declared: dict[str, str] = {}
     for constant in model.constants:
-        _take(taken, constant.name, "constant", constant.where)
+        _declare(declared, constant.name, "constant", constant.where)
     for variable in model.variables:
-        _take(taken, variable.name, "variable", variable.where)
+        _declare(declared, variable.name, "variable", variable.where)
     functions: dict[str, str] = {}
     for function in model.functions:
-        _take(functions, function.name, "function", function.where)
+        _declare(functions, function.name, "function", function.where)
     automata: dict[str, str] = {}
     for automaton in model.automata:
-        _take(automata, automaton.name, "automaton", automaton.where)
+        _declare(automata, automaton.name, "automaton", automaton.where)
         own, own_functions, locations = dict[str, str](), dict[str, str](), dict[str, str]()
         for variable in automaton.variables:
-            _take(own, variable.name, "variable", variable.where, taken)
+            _declare(own, variable.name, "variable", variable.where, declared)
         for function in automaton.functions:
-            _take(own_functions, function.name, "function", function.where, functions)
+            _declare(own_functions, function.name, "function", function.where, functions)
         for location in automaton.locations:
-            _take(locations, location.name, "location", location.where)
+            _declare(locations, location.name, "location", location.where)
     actions: dict[str, str] = {}
     for position, action in enumerate(model.actions):
-        _take(actions, action, "action", at(model.where, "actions", position))
+        _declare(actions, action, "action", at(model.where, "actions", position))
     properties: dict[str, str] = {}
     for one in model.properties:
-        _take(properties, one.name, "property", one.where)
+        _declare(properties, one.name, "property", one.where)
 
 
-def _take(taken: dict[str, str], name: str, kind: str, where: Where, outer: Mapping[str, str] | None = None) -> None:
-    if other := taken.get(name) or (outer or {}).get(name):
+def _declare(
+    declared: dict[str, str], name: str, kind: str, where: Where, outer: Mapping[str, str] | None = None
+) -> None:
+    if other := declared.get(name) or (outer or {}).get(name):
         what = f"the name '{name}' of this {kind} is taken by another {other}."
         raise InputError(what, at(where, "name"), "Rename one of them.")
-    taken[name] = kind
+    declared[name] = kind
 
 
 def _unknown(what: str, name: str, known: Iterable[str], where: Where) -> InputError:
@@ -247,7 +249,7 @@ def _check_function(function: Function, known: Names, constants: Names, varying:
     parameters: dict[str, str] = {}
     for position, (name, kind) in enumerate(function.parameters):
         place = at(function.where, "parameters", position)
-        _take(parameters, name, "parameter", place)
+        _declare(parameters, name, "parameter", place)
         _check_type(kind, constants, varying, at(place, "type"))
     _check_type(function.type, constants, varying, at(function.where, "type"))
     inner = known.extended({name: plain(kind) for name, kind in function.parameters})

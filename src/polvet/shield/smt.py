@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from polvet.budget import UNLIMITED, Budget
+from polvet.budget import UNLIMITED
 from polvet.errors import InputError
 from polvet.mdp.sparse import Mask
 from polvet.shield.permissive import is_safe
@@ -27,11 +27,11 @@ from polvet.solvers.smt import Question, Term, either, exactly, implies, real, t
 class PermissiveSmt:
     """The encoding, kept in one incremental solver."""
 
-    def __init__(self, world: World, bound: Fraction, *, maximise: bool = False, budget: Budget = UNLIMITED) -> None:
+    def __init__(self, world: World, bound: Fraction, *, maximise: bool = False) -> None:
         if not world.mdp.is_exact:
             raise InputError("the encoding needs exact probabilities.", hint="Build the world with exact=True.")
         self.world, self.bound = world, bound
-        self.question = Question(budget, maximise=maximise)
+        self.question = Question(UNLIMITED, maximise=maximise)
         self.allow = [truth(f"y{o}") for o in range(world.options)]
         self.value = [real(f"p{s}") for s in range(world.mdp.states)]
         self._encode()
