@@ -29,7 +29,8 @@ from polvet.kernel.compiled import Compiled
 from polvet.shield import Permitted, World, build_world, permit
 from polvet.shield.learning import Learned, LearningOptions, learn
 from polvet.shield.milp import permit_by_milp
-from polvet.shield.smt import PermissiveSmt, reachable_options
+from polvet.shield.smt import PermissiveSmt
+from polvet.shield.world import reached_options
 
 RESULTS = Path(__file__).resolve().parent / "results"
 INSTANCES: list[tuple[str, dict[str, int], str, str]] = [
@@ -90,10 +91,10 @@ def by_smt(number: int, options: Any) -> None:
     encoding = PermissiveSmt(world, bound)
     mask = encoding.find()
     assert mask is not None
-    count = int(reachable_options(world, mask).sum())
+    count = int(reached_options(world, mask).sum())
     say({"count": count, "seconds": options.seconds, "finished": False, "first": time.process_time() - begun})
     mask = encoding.enlarge(mask)
-    count = int(reachable_options(world, mask).sum())
+    count = int(reached_options(world, mask).sum())
     say({"count": count, "seconds": time.process_time() - begun, "finished": True})
 
 

@@ -87,8 +87,8 @@ class Registry(Generic[Value]):
     def __getitem__(self, name: str) -> Value:
         """Return the value of a known name; it is imported now."""
         if name in self.places:
-            found: Value = imported(self.places[name])
-            return found
+            value: Value = imported(self.places[name])
+            return value
         return self.brought()[name]
 
     def values(self) -> tuple[Value, ...]:
@@ -107,7 +107,7 @@ class Registry(Generic[Value]):
             return {}
         from importlib.metadata import entry_points
 
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         for entry in entry_points(group=self.group):
             where = Where(f"entry point {entry.name} = {entry.value}")
             try:
@@ -117,10 +117,10 @@ class Registry(Generic[Value]):
                 raise InputError(what, where, "Repair or remove the package that brings it.") from error
             if not isinstance(value, imported(self.kind)) or value.name != entry.name:
                 raise InputError(f"it is no {self.kind} of that name.", where, "Make one, with the entry point's name.")
-            if entry.name in self.words or entry.name in found:
+            if entry.name in self.words or entry.name in values:
                 raise InputError("the name is taken.", where, "Give the value and its entry point another name.")
-            found[entry.name] = value
-        return found
+            values[entry.name] = value
+        return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,16 +101,16 @@ def python_files(path: str | Path) -> tuple[Path, ...]:
     What is imported by computed names, or read as data, is not seen.
     """
     first = Path(path)
-    found, pending = {first: None}, [first]
+    modules, pending = {first: None}, [first]
     while pending:
         file = pending.pop()
         for name in sorted(_imported_names(file, first.parent)):
             place = first.parent.joinpath(*name.split("."))
             for one in (place.with_suffix(".py"), place / "__init__.py"):
-                if one not in found and one.is_file():
-                    found[one] = None
+                if one not in modules and one.is_file():
+                    modules[one] = None
                     pending.append(one)
-    return (first, *sorted(found.keys() - {first}))
+    return (first, *sorted(modules.keys() - {first}))
 
 
 def _imported_names(file: Path, folder: Path) -> set[str]:
@@ -119,15 +119,15 @@ def _imported_names(file: Path, folder: Path) -> set[str]:
         tree = ast.parse(read_bytes(file))
     except (SyntaxError, ValueError, RecursionError):  # whoever executes it says so
         return set()
-    found: set[str] = set()
+    imports: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             above = file.relative_to(folder).parts[: -node.level] if node.level else ()
             module = ".".join((*above, *([node.module] if node.module else ())))
-            found |= {module, *(f"{module}.{alias.name}" if module else alias.name for alias in node.names)} - {""}
-    return {".".join(parts[: k + 1]) for name in found for parts in [name.split(".")] for k in range(len(parts))}
+            imports |= {module, *(f"{module}.{alias.name}" if module else alias.name for alias in node.names)} - {""}
+    return {".".join(parts[: k + 1]) for name in imports for parts in [name.split(".")] for k in range(len(parts))}
 
 
 def depth_of(text: str) -> int:
@@ -147,12 +147,12 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
         raise InputError(f"{constant} is not a JSON number.", where, "Write a finite number.")
 
     def unique(pairs: list[tuple[str, Any]]) -> Json:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        mapping = dict(pairs)
+        if len(mapping) < len(pairs):
             keys = [key for key, _ in pairs]
             double = next(key for key in keys if keys.count(key) > 1)
             raise InputError(f"the key '{double}' stands twice in one object.", where, "Remove one of them.")
-        return found
+        return mapping
 
     def integer(digits: str) -> int:
         if len(digits) > MAX_DIGITS:

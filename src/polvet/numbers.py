@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from math import gcd, lcm
 
 MAX_DIGITS = 400
 """Significant digits of a numeral, and the greatest power of ten."""
@@ -19,6 +21,18 @@ LARGEST = Fraction(sys.float_info.max)
 
 _DECIMAL = re.compile(r"[-+]?([0-9]*)(?:\.([0-9]*))?(?:[eE]([-+]?[0-9]{1,6}))?")
 _QUOTIENT = re.compile(r"([-+]?[0-9]+)/([0-9]+)")
+
+
+def whole_multiple(values: Sequence[Fraction]) -> list[int]:
+    """Return the integers without a common divisor that stand to each other as the fractions do.
+
+    >>> whole_multiple([Fraction(1, 2), Fraction(2, 3)])
+    [3, 4]
+    """
+    scale = lcm(*(value.denominator for value in values))
+    whole = [int(value * scale) for value in values]
+    divisor = gcd(*whole) or 1
+    return [value // divisor for value in whole]
 
 
 @lru_cache(maxsize=4096)
@@ -33,17 +47,17 @@ def exact(text: str, *, digits: int = MAX_DIGITS) -> int | Fraction | None:
     """
     numeral = text.strip()
     value: int | Fraction
-    if found := _QUOTIENT.fullmatch(numeral):
-        if max(len(side) for side in found.groups()) > digits or not int(found[2]):
+    if parts := _QUOTIENT.fullmatch(numeral):
+        if max(len(side) for side in parts.groups()) > digits or not int(parts[2]):
             return None
-        value = Fraction(int(found[1]), int(found[2]))
-    elif found := _DECIMAL.fullmatch(numeral):
-        whole, places, exponent = found[1], found[2] or "", int(found[3] or 0)
+        value = Fraction(int(parts[1]), int(parts[2]))
+    elif parts := _DECIMAL.fullmatch(numeral):
+        whole, places, exponent = parts[1], parts[2] or "", int(parts[3] or 0)
         scale = exponent - len(places)
         significant = len((whole + places).lstrip("0"))
         if not whole + places or significant > MAX_DIGITS or not -2 * MAX_DIGITS <= scale <= MAX_DIGITS:
             return None
-        value = int(numeral) if found[2] is None and found[3] is None else Fraction(numeral)
+        value = int(numeral) if parts[2] is None and parts[3] is None else Fraction(numeral)
     else:
         return None
     return value if -LARGEST <= value <= LARGEST else None

@@ -141,16 +141,16 @@ def make_task(parts: TaskParts) -> Task:
     network = replace(network, out_of_bounds=parts.options.out_of_bounds)
     place = Where(str(parts.model))
     texts = {role: (text, place.at(role)) for role, text in world.conditions.items()} | dict(parts.conditions)
-    found = {} if texts else _from_only_task(network)
+    conditions = {} if texts else _from_only_task(network)
     for role, (text, where) in texts.items():
-        found[role] = _condition(network, text, role, where, world.condition)
+        conditions[role] = _condition(network, text, role, where, world.condition)
     reading = replace(parts.reading, inputs=parts.reading.inputs or world.inputs)
     reading = _with_expressions(reading, network, world.number, Where(str(parts.source.file)))
     return Task(
         network,
-        found.get("fail", FALSE),
-        found.get("goal", FALSE),
-        found.get("start"),
+        conditions.get("fail", FALSE),
+        conditions.get("goal", FALSE),
+        conditions.get("start"),
         reading,
         parts.options.avoid,
         parts.options,
@@ -187,12 +187,12 @@ def _with_expressions(reading: PolicyReading, network: Network, parse: Reader, w
     """Return the reading with those inputs read that are expressions; a plain name is left to whoever fits a policy."""
     known = network.scope.names
     computed = [text for text in reading.inputs or () if text not in known and text not in reading.functions]
-    found = {}
+    expressions = {}
     for text in computed:
         parsed = parse(text, where.at("policy").at("inputs"))
         if parsed != Name(text):
-            found[text] = resolved(network, parsed, where.at("policy").at("inputs"))[0]
-    return replace(reading, expressions=found)
+            expressions[text] = resolved(network, parsed, where.at("policy").at("inputs"))[0]
+    return replace(reading, expressions=expressions)
 
 
 def _problem(document: Mapping[str, Any], where: Where) -> Reading:
@@ -271,12 +271,12 @@ def parse_mode(word: str | None, where: Where) -> str | None:
 
 def find_property(model: Model, name: str, where: Where) -> Property:
     """Return the model's property of that name."""
-    found = model.property_named(name)
-    if found is None:
+    one = model.property_named(name)
+    if one is None:
         known = [one.name for one in model.properties]
         hint = did_you_mean(name, known) or f"The model has: {', '.join(known) or 'none'}."
         raise InputError(f"no property '{name}'.", where, hint)
-    return found
+    return one
 
 
 def _model_text(address: str | Path) -> bytes:
@@ -347,11 +347,11 @@ def _condition(network: Network, text: str, role: str, where: Where, parse: Read
     name = text.strip().removeprefix("property:")
     if name == text.strip():
         return condition(network, parse(text, where), where)
-    found = find_property(network.model, name, where)
-    expression = _states_of(network, found.expression, role)
+    named = find_property(network.model, name, where)
+    expression = _states_of(network, named.expression, role)
     if expression is None:
         raise InputError(f"property '{name}' names no states for {role}.", where, "Use a reachability or PA property.")
-    return condition(network, expression, found.where)
+    return condition(network, expression, named.where)
 
 
 def _from_only_task(network: Network) -> dict[str, Expression]:

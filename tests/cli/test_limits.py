@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from polvet.cli.app import run
-from polvet.cli.limits import Net, said
+from polvet.cli.limits import Net, limit_sentence
 from polvet.domains.shipped import find_shipped
 from polvet.errors import LimitReached
 
@@ -262,5 +262,5 @@ def test_a_net_waits_while_something_must_not_be_cut(monkeypatch):
 
 
 def test_a_limit_that_nobody_can_raise_names_no_option():
-    assert said(LimitReached("more than 7 boxes")) == "more than 7 boxes"
-    assert said(LimitReached("limit of 7 states reached", "states")).endswith("(raise it with --max-states)")
+    assert limit_sentence(LimitReached("more than 7 boxes")) == "more than 7 boxes"
+    assert limit_sentence(LimitReached("limit of 7 states reached", "states")).endswith("(raise it with --max-states)")

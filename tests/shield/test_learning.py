@@ -11,10 +11,10 @@ import pytest
 from polvet.errors import InputError
 from polvet.mdp import SparseMdp
 from polvet.shield import Impossible, World, permit
-from polvet.shield.learning import Learned, LearningOptions, learn
+from polvet.shield.learning import Learned, LearningOptions, learn, promised
 from polvet.shield.permissive import Permitted
-from polvet.shield.smt import PermissiveSmt, iterate_all, reachable_options
-from polvet.shield.world import COST
+from polvet.shield.smt import PermissiveSmt, iterate_all
+from polvet.shield.world import COST, reached_options
 from tests.mdp.brute import gauss
 from tests.shield import oracle
 
@@ -121,7 +121,7 @@ def test_smt_and_enlargement_agree_on_what_is_impossible() -> None:
             assert isinstance(result, Impossible)
         else:
             assert isinstance(result, Permitted)
-            assert oracle.worst(choices, oracle.sets_of(world, reachable_options(world, mask)), fail) <= bound
+            assert oracle.worst(choices, oracle.sets_of(world, reached_options(world, mask)), fail) <= bound
 
 
 def test_maxsmt_allows_as_many_options_as_any_safe_set() -> None:
@@ -150,7 +150,7 @@ def test_without_a_goal_or_with_costs_outside_their_bounds_learning_is_refused()
         learn(World.of(mdp, fail=fail), one)
     world = World.of(mdp, fail=fail, goal=np.array([False, True, False]))
     with pytest.raises(InputError, match="outside"):
-        learn(world, one, cost_upper=2.0)
+        promised(world, 0.0, 2.0)
     result = learn(world, Fraction(0))
     assert isinstance(result, Learned)
     assert result.optimal

@@ -1,4 +1,4 @@
-"""What a gate says of faults, proved and checked: that there is none, or that those which were found are faults."""
+"""What a gate says of faults, proved and checked: that there is none, or that those that are listed are faults."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ TOO_LONG = "proving and checking takes longer than finding did"
 
 
 def confirm_analysis(
-    bound: Bound, file: Path | None, analysis: FaultAnalysis, *, found: float, budget: Budget, threads: int
+    bound: Bound, file: Path | None, analysis: FaultAnalysis, *, seconds: float, budget: Budget, threads: int
 ) -> Confirmation | None:
-    """Return whether what was found about the policy's faults was checked, in as much time as it took and a little more."""
+    """Return whether what is said of the policy's faults was checked, in as much time as it took and a little more."""
     about = about_policy(bound.task, file, bound.fitted.sha256)
     if isinstance(about, NotChecked):
         return about
-    within = budget.at_most(seconds_for(found, small=analysis.states <= SMALL_STATES))
+    within = budget.at_most(seconds_for(seconds, small=analysis.states <= SMALL_STATES))
     if analysis.faults:
-        return _confirm_faults(bound, about, analysis, found, within)
+        return _confirm_faults(bound, about, analysis, seconds, within)
     if analysis.unsafe_starts:
         return NO_KIND
-    return _confirm_no_fault(bound, about, found, within, threads)
+    return _confirm_no_fault(bound, about, seconds, within, threads)
 
 
-def _confirm_no_fault(bound: Bound, about: About, found: float, within: Budget, threads: int) -> Confirmation | None:
+def _confirm_no_fault(bound: Bound, about: About, seconds: float, within: Budget, threads: int) -> Confirmation | None:
     """A certificate that no run fails says that there is no fault."""
     result = verify(bound, method="explicit", budget=within, threads=threads)
     certificate = certificate_of(bound, result, within)
@@ -48,11 +48,11 @@ def _confirm_no_fault(bound: Bound, about: About, found: float, within: Budget, 
         return refuse(certificate or {}, "a run of the policy fails, yet it has no fault", about, None)
     if not isinstance(result, Safe):
         return NotChecked(TOO_LONG)
-    return confirm("safe policy", certificate, about, found=found, budget=within)
+    return confirm("safe policy", certificate, about, found=seconds, budget=within)
 
 
 def _confirm_faults(
-    bound: Bound, about: About, analysis: FaultAnalysis, found: float, within: Budget
+    bound: Bound, about: About, analysis: FaultAnalysis, seconds: float, within: Budget
 ) -> Confirmation | None:
     """In each fault the policy may choose so and an unsafe outcome follow; certificates say what is safe and what is not."""
     task, faults = bound.task, analysis.faults
@@ -71,7 +71,7 @@ def _confirm_faults(
             (Verdict.UNSAFE, [fault.unsafe_outcomes[0] for fault in faults]),
         )
     ]
-    return confirm_batches(task, claims, found=found, budget=within)
+    return confirm_batches(task, claims, found=seconds, budget=within)
 
 
 def _first_not_chosen(bound: Bound, faults: tuple[Fault, ...], within: Budget) -> Fault | None:

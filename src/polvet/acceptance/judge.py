@@ -233,7 +233,7 @@ def judge_bound(
     if analysis is not None and (analysis.exhaustive or checks[0].passing is Passing.FAILED):
         # Last, so that no other check lacks the time.
         checked = confirm_analysis(
-            bound, file, analysis, found=seconds, budget=sampling.budget, threads=sampling.threads
+            bound, file, analysis, seconds=seconds, budget=sampling.budget, threads=sampling.threads
         )
         checks[0] = replace(checks[0], checked=checked)
     return GateResult((*checks, *proof), faults, runs)

@@ -69,7 +69,7 @@ class VettedPolicy:
 
         judged = self.judge(**thresholds)
         if judged.passing is not Passing.PASSED:
-            pytest.fail(_told(judged, self.task), pytrace=False)
+            pytest.fail(_failure_text(judged, self.task), pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -122,7 +122,7 @@ def _gate_items(session: pytest.Session, config: pytest.Config) -> Iterator[Gate
         yield GateItem.from_parent(session, name="polvet", thresholds={})
 
 
-def _told(judged: GateResult, task: Task) -> str:
+def _failure_text(judged: GateResult, task: Task) -> str:
     from polvet.acceptance.findings import fault_text
 
     def line(check: Check) -> str:

@@ -19,7 +19,7 @@ from polvet.budget import stopwatch
 from polvet.campaign.ground import Done, Ground
 from polvet.campaign.record import EvaluationFigures, PossibleFigures, SearchFigures, VerificationFigures, WorldFigures
 from polvet.confirm.confirmation import about_policy, confirm
-from polvet.confirm.outcome import told
+from polvet.confirm.outcome import confirmation_json
 from polvet.debug.confidence import enough_draws
 from polvet.debug.evaluate import evaluate
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
@@ -171,7 +171,7 @@ class Examination(Ground):
             policy_sha256=bound.fitted.sha256,
             unsafe_start_proof=unproved,
             fuzz_seconds=round(fuzzing, 3),
-            **told(checked),
+            **confirmation_json(checked),
         )
         return figures, files
 
@@ -231,7 +231,7 @@ class Examination(Ground):
             budget=self.budget,
             output=self.store.folder / name,
         )
-        figures = replace(figures, **told(checked))
+        figures = replace(figures, **confirmation_json(checked))
         files = {"certificate": self.store.write(name, json.dumps(certificate, ensure_ascii=False))}
         if isinstance(result, Unsafe):
             # Which method found its run depends on the clock; what searching finds does not.

@@ -20,7 +20,7 @@ from polvet.campaign.ground import Done
 from polvet.campaign.record import RepairFigures, VerificationFigures, WorldFigures
 from polvet.campaign.steps import Candidate, GoalRuns, Steps
 from polvet.confirm.confirmation import about_policy, confirm
-from polvet.confirm.outcome import NotChecked, told
+from polvet.confirm.outcome import NotChecked, confirmation_json
 from polvet.debug.questions import Question
 from polvet.debug.risk_faults import RiskWorld, find_risk_faults, find_risk_world
 from polvet.debug.risk_plan import plan_within
@@ -83,7 +83,7 @@ class RiskSteps(Steps):
                 raise LimitReached(judgement.reason or "the risk is not known", "time")
             return figures, {}
         if judgement.certificate is None:
-            return replace(figures, **told(NotChecked("only bounds in floating point were found"))), {}
+            return replace(figures, **confirmation_json(NotChecked("only bounds in floating point were found"))), {}
         name = f"certificates/risk-{iteration}.json"
         checked = confirm(
             f"{judgement.verdict.value} risk",
@@ -94,7 +94,7 @@ class RiskSteps(Steps):
             output=self.store.folder / name,
         )
         shown = self.store.write(name, json.dumps(judgement.certificate, ensure_ascii=False))
-        return replace(figures, **told(checked)), {"certificate": shown}
+        return replace(figures, **confirmation_json(checked)), {"certificate": shown}
 
     def risks(self, iteration: int, bound: Bound, policy: Path) -> Done[WorldFigures]:
         """Return the faults relative to the bound on all runs of the policy."""

@@ -20,7 +20,7 @@ from polvet.campaign.settings import Settings
 from polvet.campaign.steps import Steps
 from polvet.campaign.store import Store
 from polvet.campaign.usefulness import Usefulness, usefulness
-from polvet.confirm.outcome import Confirmation, read_told, told
+from polvet.confirm.outcome import Confirmation, confirmation_json, read_confirmation
 from polvet.errors import LimitReached
 from polvet.files import Json
 from polvet.interrupts import noting
@@ -141,7 +141,7 @@ class Rounds(ABC):
         certificate = None
         if proof is not None and "certificate" in proof.files:
             certificate = self.store.path(proof, "certificate")
-        checked = None if proof is None else read_told(proof.line())
+        checked = None if proof is None else read_confirmation(proof.line())
         faults = len(self.steps.faults)
         record = OutcomeRecord(
             outcome,
@@ -150,7 +150,7 @@ class Rounds(ABC):
             faults,
             policy=name,
             certificate=None if certificate is None else str(certificate.relative_to(self.store.folder)),
-            **told(checked),
+            **confirmation_json(checked),
             warning=None if useful is None else useful.warning(),
         )
         risk = risk_course(self.store.records, iteration, self.settings.max_risk)

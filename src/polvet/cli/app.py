@@ -21,7 +21,7 @@ import click
 
 from polvet import __version__
 from polvet.cli.answer import ExitCode
-from polvet.cli.limits import net, said
+from polvet.cli.limits import limit_sentence, net
 from polvet.cli.parameters import iter_repeated, parameters
 from polvet.cli.printable import say
 from polvet.errors import FalseCertificate, InputError, LimitReached, Where
@@ -209,7 +209,7 @@ def run(arguments: list[str] | None = None, age: float = 0.0) -> int:
     except InputError as error:
         return _complain(str(error), ExitCode.INPUT)
     except LimitReached as error:
-        return _complain(said(error), ExitCode.UNKNOWN)
+        return _complain(limit_sentence(error), ExitCode.UNKNOWN)
     except FalseCertificate as error:
         return _complain(str(error), ExitCode.BUG)
     except (KeyboardInterrupt, click.Abort):

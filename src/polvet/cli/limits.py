@@ -32,10 +32,10 @@ AGAIN = 0.4
 """Seconds until the net tries again: a library may swallow the first try."""
 
 
-def said(limit: LimitReached) -> str:
+def limit_sentence(limit: LimitReached) -> str:
     """Return the sentence for people: which limit, and the option that raises it.
 
-    >>> said(LimitReached("time limit of 3 s reached", "time"))
+    >>> limit_sentence(LimitReached("time limit of 3 s reached", "time"))
     'time limit of 3 s reached (raise it with --time-limit)'
     """
     return raised(limit.limit, limit.kind)

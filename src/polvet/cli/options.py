@@ -208,6 +208,14 @@ class Crowd(Chance):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlanLimits(Timed):
+    """How long, how many megabytes, and the seed: plans have no states to be counted."""
+
+    memory_limit: MemoryLimit = None
+    seed: Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class TimedChance(Timed):
     """How long, and the seed."""
 

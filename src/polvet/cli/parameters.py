@@ -83,7 +83,7 @@ def _parameter(one: inspect.Parameter) -> click.Parameter:
     if not required and not several:
         attributes["default"] = one.default
         attributes["show_default"] = kind is not bool and one.default not in (None, "")
-    return click.Option([*how.names, one.name], help=how.help, required=required, callback=_seen(how), **attributes)
+    return click.Option([*how.names, one.name], help=how.help, required=required, callback=_taking(how), **attributes)
 
 
 def _element(kind: Any) -> tuple[bool, Any]:
@@ -117,13 +117,13 @@ def _as_list(context: click.Context, parameter: click.Parameter, value: Any) -> 
     return list(value) if isinstance(value, tuple) else value
 
 
-def _seen(option: Option) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    def seen(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+def _taking(option: Option) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def take(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         if isinstance(value, tuple):  # of an option that may be given several times
             value = list(value) or None
         return value if option.callback is None else option.callback(value)
 
-    return seen
+    return take
 
 
 def iter_repeated(options: list[click.Parameter], words: list[str]) -> Iterator[str]:

@@ -29,12 +29,12 @@ def region_lines(region: SafeRegion) -> list[str]:
     for name, parts in (("unsafe", region.unsafe), ("open", region.open)):
         if parts:
             lines.append(f"{name:12} {len(parts):,} parts of the rest")
-            lines += [f"  {_told(part)}" for part in parts[:MOST_SHOWN]]
+            lines += [f"  {_part_line(part)}" for part in parts[:MOST_SHOWN]]
             lines += [f"  ... and {len(parts) - MOST_SHOWN:,} more"] if len(parts) > MOST_SHOWN else []
     return lines
 
 
-def _told(part: Rest) -> str:
+def _part_line(part: Rest) -> str:
     count = "" if part.starts is None else f" ({part.starts:,} starts)"
     if part.run is not None:
         return f"{part.condition}{count}: a run of {len(part.run):,} steps"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from polvet.choices import explained, listed
-from polvet.cli.limits import said
+from polvet.cli.limits import limit_sentence
 from polvet.cli.options import Answering, Output, Subject, TimedChance
 from polvet.cli.parameters import Option
 from polvet.cli.printable import say
@@ -75,7 +75,7 @@ def repair(
     assert result is not None
     repaired, agreement, _ = result.source
     if result.not_kept is not None:
-        say(f"polvet: no runs are kept: {said(result.not_kept)}.", sys.stderr)
+        say(f"polvet: no runs are kept: {limit_sentence(result.not_kept)}.", sys.stderr)
     lines = _lines(repaired, agreement)
     if output is not None:
         lines.append(f"written     {output}")

@@ -36,13 +36,13 @@ def simulate(
         *subject.lines(policy),
     ]
     if show is not None:
-        lines += [f"run {show}", *_told(policy.bound, simulation.source.run(show))]
+        lines += [f"run {show}", *_run_lines(policy.bound, simulation.source.run(show))]
     if output is not None:
         lines.append(f"written      {output} ({simulation.source.write(output):,} runs)")
     return answering.say(simulation, lines)
 
 
-def _told(bound: Bound, run: Run) -> list[str]:
+def _run_lines(bound: Bound, run: Run) -> list[str]:
     """Return the run as text: the first state in full, then each action with the variables it changes."""
     from polvet.model.semantics import show_value
 

@@ -6,16 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from polvet.cli.options import Answering, MemoryLimit, Seed, Timed
+from polvet.cli.options import Answering, PlanLimits
 from polvet.cli.parameters import Argument, Option
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchLimits(Timed):
-    """How long, how many megabytes, and the seed."""
-
-    memory_limit: MemoryLimit = None
-    seed: Seed = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +27,7 @@ def synthesize(
     problem: Annotated[
         Path, Argument(metavar="PROBLEM", help="A .qnp problem; with --goal a sketch or a plan to choose from.")
     ],
-    limits: SearchLimits,
+    limits: PlanLimits,
     answering: Answering,
     wish: Wish,
     output: Annotated[Path | None, Option("--output", "-o", help="Write the policy here, as rules/1.")] = None,

@@ -8,20 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from polvet.choices import listed
-from polvet.cli.options import Answering, MemoryLimit, Output, Seed, Timed
+from polvet.cli.options import Answering, Output, PlanLimits
 from polvet.cli.parameters import Argument, Option
 from polvet.termination.methods import METHODS
 
 if TYPE_CHECKING:
     from polvet.policy.finite_memory import FiniteMemoryPolicy
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanLimits(Timed):
-    """How long, how many megabytes, and the seed."""
-
-    memory_limit: MemoryLimit = None
-    seed: Seed = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +40,16 @@ class Search:
     budget: Annotated[int, Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanFiles:
+    """Where the plan is drawn, and written."""
+
+    draw: Annotated[Path | None, Option("--draw", help="Write a picture: .svg, .dot (Graphviz), .mmd (Mermaid).")] = (
+        None
+    )
+    export: Annotated[Path | None, Option("--export", help="Write the policy as fmp/1 JSON.")] = None
+
+
 def terminates(
     fmp: Annotated[
         Path, Argument(help="A plan: fmp/1 JSON, an edge list, a sketch, a .qnp problem, or a transition system.")
@@ -56,10 +58,7 @@ def terminates(
     answering: Answering,
     questions: Questions,
     search: Search,
-    draw: Annotated[
-        Path | None, Option("--draw", help="Write a picture: .svg, .dot (Graphviz), .mmd (Mermaid).")
-    ] = None,
-    export: Annotated[Path | None, Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
+    files: PlanFiles,
     output: Output = None,
     workers: Annotated[str, Option("--workers", help="Read for all commands; one process is enough here.")] = "1",
 ) -> int:
@@ -77,11 +76,11 @@ def terminates(
     if result.source is None:  # the limit came while the plan was read
         return answering.say(result)
     plan, _ = result.source
-    if draw is not None:
-        write_whole(draw, _picture(plan, draw, result))
-    if export is not None:
+    if files.draw is not None:
+        write_whole(files.draw, _picture(plan, files.draw, result))
+    if files.export is not None:
         whole = load_fmp(fmp, policy=search.policy)  # a sketch is shown over some of its features, and written over all
-        write_whole(export, json.dumps(dump_fmp(whole), ensure_ascii=False, indent=1) + "\n")
+        write_whole(files.export, json.dumps(dump_fmp(whole), ensure_ascii=False, indent=1) + "\n")
     counts = (f"{key} {value}" for key, value in result.figures.items() if not isinstance(value, list))
     lines = [f"  {plan.name}: {', '.join(counts)}", *(f"  {line}" for line in result.more.get("trace", []))]
     lines += _further(plan, result.more, result.word, result.method)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,7 +51,7 @@ class MethodChoice:
         Option("--max-steps", min=0, help="The greatest length that bmc and unrolling look at (default: 20)."),
     ] = None
 
-    def keywords(self) -> dict[str, Any]:
+    def keywords(self) -> Mapping[str, Any]:
         """Return the options that are given, as the front door takes them."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 

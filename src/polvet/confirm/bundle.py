@@ -48,12 +48,12 @@ def write_bundle(certificate: str, reason: str, about: About, output: Path | Non
     parts |= {f"policy/{path.name}": read_bytes(path) for path in _policy_files(about)}
     for folder in (Path() if output is None else output.parent, Path(), Path(tempfile.gettempdir())):
         try:
-            made = _new_file(folder)
+            file = _new_file(folder)
         except OSError:
             continue
-        path = Path(made.name)
+        path = Path(file.name)
         try:
-            with made, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as bundle:
+            with file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
                 for name, data in parts.items():
                     bundle.writestr(name, data)
             return path

@@ -93,14 +93,14 @@ def about_policy(
     task: Task, file: Path | None, digest: str | None, function: Callable[[Any], Any] | None = None
 ) -> About | NotChecked:
     """Return what certificates about a policy in a task must speak about: its file, or a function in memory."""
-    found = about_task(task)
-    if isinstance(found, NotChecked):
-        return found
+    about = about_task(task)
+    if isinstance(about, NotChecked):
+        return about
     if function is not None:
-        return replace(found, policy=GIVEN_FUNCTION, function=function)
+        return replace(about, policy=GIVEN_FUNCTION, function=function)
     if file is None or digest is None:
         return NotChecked("the policy has no file that the checker could read")
-    return replace(found, policy=file, policy_sha256=digest)
+    return replace(about, policy=file, policy_sha256=digest)
 
 
 def about_plan(plan: Path, policy: Path | None) -> About:

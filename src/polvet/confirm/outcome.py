@@ -29,7 +29,7 @@ Confirmation = Checked | NotChecked
 NO_KIND = NotChecked("there is no kind of certificate for this verdict")
 
 
-def told(confirmation: Confirmation | None) -> Json:
+def confirmation_json(confirmation: Confirmation | None) -> Json:
     """Return the confirmation as JSON documents hold it; nothing where there was nothing to check."""
     match confirmation:
         case None:
@@ -40,8 +40,8 @@ def told(confirmation: Confirmation | None) -> Json:
             return {"checked": False, "not_checked": str(confirmation)}
 
 
-def read_told(figures: Mapping[str, Any]) -> Confirmation | None:
-    """Return the confirmation that `told` wrote among these."""
+def read_confirmation(figures: Mapping[str, Any]) -> Confirmation | None:
+    """Return the confirmation that `confirmation_json` wrote among these."""
     if "checked" not in figures:
         return None
     return Checked() if figures["checked"] else NotChecked(figures["not_checked"])
@@ -49,5 +49,5 @@ def read_told(figures: Mapping[str, Any]) -> Confirmation | None:
 
 def worst(*confirmations: Confirmation | None) -> Confirmation | None:
     """Return the first that was not checked, else one that was, else None."""
-    found = [one for one in confirmations if one is not None]
-    return next((one for one in found if isinstance(one, NotChecked)), found[0] if found else None)
+    given = [one for one in confirmations if one is not None]
+    return next((one for one in given if isinstance(one, NotChecked)), given[0] if given else None)

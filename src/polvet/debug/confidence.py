@@ -14,7 +14,7 @@ import numpy as np
 CONFIDENCE = 0.95
 
 
-def binomial_interval(hits: int, tries: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def binomial_interval(hits: int, tries: int) -> tuple[float, float]:
     """Return the Clopper-Pearson interval of a share of which `hits` among `tries` independent draws were seen.
 
     >>> low, high = binomial_interval(0, 100)
@@ -23,13 +23,13 @@ def binomial_interval(hits: int, tries: int, confidence: float = CONFIDENCE) -> 
     """
     if tries == 0:
         return 0.0, 1.0
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low = 0.0 if hits == 0 else _solve(lambda p: 1 - _at_most(hits - 1, tries, p), tail, rising=True)
     high = 1.0 if hits == tries else _solve(lambda p: _at_most(hits, tries, p), tail, rising=False)
     return low, high
 
 
-def mean_interval(mean: float, count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def mean_interval(mean: float, count: int) -> tuple[float, float]:
     """Return Hoeffding's interval of the expected mean of `count` independent numbers between 0 and 1.
 
     >>> [round(end, 3) for end in mean_interval(0.5, 1000)]
@@ -37,17 +37,17 @@ def mean_interval(mean: float, count: int, confidence: float = CONFIDENCE) -> tu
     """
     if count == 0:
         return 0.0, 1.0
-    half = sqrt(log(2 / (1 - confidence)) / (2 * count))
+    half = sqrt(log(2 / (1 - CONFIDENCE)) / (2 * count))
     return max(0.0, mean - half), min(1.0, mean + half)
 
 
-def enough_draws(half: float, confidence: float = CONFIDENCE) -> int:
+def enough_draws(half: float) -> int:
     """Return how many independent numbers between 0 and 1 make Hoeffding's interval of their mean no wider than twice `half`.
 
     >>> enough_draws(0.01), mean_interval(0.5, 18445)[0] >= 0.49
     (18445, True)
     """
-    return ceil(log(2 / (1 - confidence)) / (2 * half * half))
+    return ceil(log(2 / (1 - CONFIDENCE)) / (2 * half * half))
 
 
 def _at_most(hits: int, tries: int, p: float) -> float:

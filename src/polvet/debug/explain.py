@@ -80,7 +80,7 @@ class Explanation:
             score = "no score" if action.score is None else f"score {action.score:.6g}"
             lines.append(f"    {action.label:24} {'safe' if action.safe else 'UNSAFE':6} {score} {mark}".rstrip())
             if action.taken or not action.safe:
-                lines += [f"      -> {_told(outcome)}" for outcome in action.outcomes]
+                lines += [f"      -> {_outcome_line(outcome)}" for outcome in action.outcomes]
         if self.margin is not None:
             lines.append(f"  the policy prefers {self.fault.action} to {self.best_safe} by {self.margin:.6g}")
         if self.rounding is not None:
@@ -185,7 +185,7 @@ def _changes(variables: Sequence[Variable], before: State, after: State) -> dict
     }
 
 
-def _told(outcome: OutcomeReport) -> str:
+def _outcome_line(outcome: OutcomeReport) -> str:
     changed = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in outcome.changes.items()) or "no change"
     silent = " (the environment moves)" if outcome.silent else ""
     return f"{outcome.verdict.value:6} {100 * outcome.probability:5.1f}%  {changed}{silent}"

@@ -97,17 +97,17 @@ class FaultAnalysis:
 
 
 def find_faults(
-    bound: Bound, decider: Decider, runs: Iterable[Run] | PackedRuns, *, budget: Budget = UNLIMITED, relax: bool = True
+    bound: Bound, decider: Decider, runs: Iterable[Run] | PackedRuns, *, budget: Budget = UNLIMITED
 ) -> FaultAnalysis:
     """Return all faults on the given runs of the policy; every state on them is decided.
 
     The runs are taken to be runs of the policy (`refuse_foreign_runs` checks that). The decider must be of the same task,
-    with the algorithm `lazy` and sharing; what it learns is kept for the next call. With `relax` and a large model, smaller
+    with the algorithm `lazy` and sharing; what it learns is kept for the next call. Of a large model smaller
     games tell it first what is lost and won (`safety/foresight.py`); after that it gives no evidence any more.
     """
     spent = stopwatch()
     packed = runs if isinstance(runs, PackedRuns) else PackedRuns.of(bound, runs)
-    if relax and len(packed) and is_large(bound.task):
+    if len(packed) and is_large(bound.task):
         sharpen(decider, packed.states, budget=budget)
     judge = _Judge(bound, decider, budget)
     numbers = judge.number(packed.states)
@@ -146,7 +146,7 @@ def find_faults(
 
 
 def all_faults(
-    bound: Bound, decider: Decider, *, starts: Words | None = None, budget: Budget = UNLIMITED, relax: bool = True
+    bound: Bound, decider: Decider, *, starts: Words | None = None, budget: Budget = UNLIMITED
 ) -> FaultAnalysis:
     """Return every fault of the policy: all states it reaches from all starts (or the given, packed ones) are judged.
 
@@ -157,7 +157,7 @@ def all_faults(
     initial = every_start(bound, budget) if starts is None else starts
     space = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], budget=budget, policy=bound.core)
     limit = describe_limit(space, budget)
-    if relax and is_large(bound.task):
+    if is_large(bound.task):
         sharpen(decider, space.states(0, min(len(space), BLOCK)), budget=budget)
     judge = _Judge(bound, decider, budget)
     for begin in range(0, len(space), BLOCK):

@@ -69,12 +69,11 @@ def find_goal_faults(
     bound: Bound,
     decider: Decider,
     *,
-    starts: Words | None = None,
     among: Words | None = None,
     least: Fraction | None = SURELY,
     budget: Budget = UNLIMITED,
 ) -> FaultAnalysis:
-    """Return all goal faults on runs from all starts (or the packed ones), or those of them `among` these packed states.
+    """Return all goal faults on runs from all starts, or those of them `among` these packed states.
 
     `least` is the probability with which the goal could be reached; None: the best there is, and every action that lowers it
     gives it up. `safe_states` counts the states in which it could be, `unsafe_starts`
@@ -83,7 +82,7 @@ def find_goal_faults(
     spent = stopwatch()
     if not has_goal(bound.task):
         raise InputError("the task has no goal.", Where("kind"), "Give one with --goal.")
-    initial = every_start(bound, budget) if starts is None else starts
+    initial = every_start(bound, budget)
     followed = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], budget=budget, policy=bound.core)
     if (limit := describe_limit(followed, budget)) is not None:
         raise limit

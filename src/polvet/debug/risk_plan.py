@@ -80,7 +80,7 @@ class _Groups:
         taken = np.where(np.diff(self.first) > 0, self.first[:-1], -1)
         for _ in range(SWEEPS if len(owners) else 0):
             budget.check()
-            operator = self._operators(world, value)[self.choices]
+            operator = world.game.mdp.expected(value)[self.choices]
             gained = PATIENCE * np.add.reduceat(operator, self.start[:-1]) / np.diff(self.start)
             better = np.maximum.reduceat(gained, self.first[owners])
             change = float(np.abs(better - value[owners]).max())
@@ -98,13 +98,9 @@ class _Groups:
         moving = np.flatnonzero((taken >= 0) & ~world.game.fail)
         for _ in range(SWEEPS if len(moving) else 0):
             budget.check()
-            worst = np.maximum.reduceat(self._operators(world, value)[self.choices], self.start[:-1])[taken[moving]]
+            worst = np.maximum.reduceat(world.game.mdp.expected(value)[self.choices], self.start[:-1])[taken[moving]]
             change = float(np.abs(worst - value[moving]).max())
             value[moving] = worst
             if change < STILL:
                 break
         return value
-
-    def _operators(self, world: RiskWorld, value: Reals) -> Reals:
-        mdp = world.game.mdp
-        return np.asarray(np.add.reduceat(mdp.probability * value[mdp.target], mdp.branch_start[:-1].astype(np.int64)))

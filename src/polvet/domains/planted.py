@@ -51,8 +51,8 @@ class PlantedFaults:
 def plant(seed: int, *, rooms: int = 12, keys: int = 6, depth: int = 3, share: float = 0.15) -> PlantedFaults:
     """Return a world with hidden faults; states are (room, key, fall).
 
-    >>> found = plant(1)
-    >>> len(found.faults) > 0, all(action in ("jump", "walk") for action in found.faults.values())
+    >>> walk = plant(1)
+    >>> len(walk.faults) > 0, all(action in ("jump", "walk") for action in walk.faults.values())
     (True, True)
     """
     rng = random.Random(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def path(value: Any, name: str) -> Path:
     return Path(value)
 
 
-def known_options(options: Mapping[str, Any], known: Collection[str]) -> None:
+def known_options(options: Iterable[str], known: Collection[str]) -> None:
     """Raise an InputError for the first option that is not known."""
     for name in options:
         if name not in known:

@@ -63,7 +63,7 @@ class Decisions(Result):
     """Which of several states are safe: `safe` has True, False or None (unknown) per state, in the given order."""
 
     safe: tuple[bool | None, ...] = field(default=(), repr=False)
-    rows: Callable[[], list[Json]] = field(default=list, repr=False)  # each state with what was found
+    rows: Callable[[], list[Json]] = field(default=list, repr=False)  # each state with its answer
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
@@ -157,7 +157,7 @@ def _won(task: Task, work: Work) -> WonProjection | None:
 
 
 def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions, Sequence[Told]]:
-    """Return the answers about the states, as they were found and as decisions, and what smaller games lost; nothing is proved yet."""
+    """Return the answers about the states, as engines give them and as decisions, and what smaller games lost; nothing is proved yet."""
     _refuse(task)
     decided, figures, lost = (_by_search if ALGORITHMS[question.algorithm].search else _by_diagrams)(
         task, question, work
@@ -188,7 +188,7 @@ class Evidence:
     written: Any
     confirmation: Any
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Json:
         """Return what a result says of them."""
         return {"written": self.written, "confirmation": self.confirmation}
 

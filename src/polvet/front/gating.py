@@ -1,11 +1,12 @@
-"""The gate: may this policy be shipped? Every threshold with what was found."""
+"""The gate: may this policy be shipped? Every threshold with what was measured."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from polvet.confirm.outcome import told
+from polvet.confirm.outcome import confirmation_json
 from polvet.errors import InputError, Where, suggest
 from polvet.front.arguments import count
 from polvet.front.limits import Crowd, Work
@@ -30,7 +31,7 @@ def gate(
     max_steps: int = 10_000,
     **options: Any,
 ) -> Gate:
-    """Return whether the policy may be shipped: every threshold with what was found.
+    """Return whether the policy may be shipped: every threshold with what was measured.
 
     Thresholds are `max_faults`, `max_unsafe`, `min_goal`, `max_risk` (a probability such as "0.05", read exactly), `proved`, and
     `sampled` where samples are enough; with a policy `before`,
@@ -46,7 +47,7 @@ def gate(
     sampling = Sampling(starts, runs, max_steps, work.chance, work.threads(starts), work.budget)
     judged = judge_bound(one.bound, thresholds, sampling, None if earlier is None else earlier.bound, one.file)
     checks = tuple(
-        {"name": each.name, "passing": each.passing.value, "says": each.says, **told(each.checked)}
+        {"name": each.name, "passing": each.passing.value, "says": each.says, **confirmation_json(each.checked)}
         for each in judged.checks
     )
     unknown = [each.says for each in judged.checks if each.passing is Passing.UNKNOWN]
@@ -67,7 +68,7 @@ def gate(
     )
 
 
-def _thresholds(options: dict[str, Any]) -> tuple[Thresholds, dict[str, Any]]:
+def _thresholds(options: Mapping[str, Any]) -> tuple[Thresholds, Mapping[str, Any]]:
     from polvet.acceptance.judge import Thresholds
 
     known = [one.name for one in fields(Thresholds)]

@@ -19,7 +19,7 @@ from polvet.files import Figures, Json
 from polvet.front.arguments import path
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
-from polvet.front.result import Result, Run, why, write_certificate
+from polvet.front.result import Result, Run, why, write_certificate_to
 from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -157,9 +157,7 @@ class _Checkable:
         certificate, checked = confirmed(
             verdict, proof, self.sketch, None, found=work.spent(), budget=work.budget, output=self.output
         )
-        if self.output is None or certificate is None:
-            return certificate, checked, None
-        return certificate, checked, str(write_certificate(certificate, self.output))
+        return certificate, checked, write_certificate_to(self.output, certificate)
 
 
 def _refuted(

@@ -99,7 +99,7 @@ class LearnedScheduler(Result):
         return {label: (float(lower[o]), float(upper[o])) for label, o in self._options(state).items()}
 
     def scheduler(self, state: Mapping[str, Any]) -> Mapping[str | None, float]:
-        """Return how likely the best scheduler that was found takes each action there; none where it does not come."""
+        """Return how likely the best known scheduler takes each action there; none where it does not come."""
         learning = self.source
         shares = learning.deterministic
         if learning.randomised is not None and learning.randomised.cost <= learning.upper:
@@ -128,9 +128,8 @@ def learn_inside(task: Task, lesson: Lesson, options: Mapping[str, Any]) -> Lear
 
     known = ("iterations", "episodes", "gap", "kappa", "deterministic")
     limits = {name: value for name, value in options.items() if name not in known}
-    for name in limits:
-        if name not in Chance.__optional_keys__:
-            raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, known))
+    for name in limits.keys() - Chance.__optional_keys__:
+        raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, known))
     work, chosen = Work.begin(limits, Chance), {name: value for name, value in options.items() if name in known}
     chosen = {name: value for name, value in chosen.items() if value is not None}
     if lesson.variable is None:

@@ -16,7 +16,7 @@ from polvet.front.task import Task
 from polvet.front.workplace import new_folder
 from polvet.model.automata import Model
 from polvet.model.build import ModelBuilder
-from polvet.model.task import NO_OPTIONS, TaskOptions
+from polvet.model.task import NO_OPTIONS, ROLES, TaskOptions
 from polvet.model.task import Task as ModelTask
 
 if TYPE_CHECKING:
@@ -143,12 +143,8 @@ def from_matrix(
     >>> chain.decide({"s": 0}).verdict.value
     'unsafe'
     """
-    from polvet.worlds.table import OBSERVED, build_table
-
     table = _table(matrices, labels, features, start)
-    named = ((role, one) for role, one in (("fail", fail), ("goal", goal)) if one is not None)
-    conditions = {role: one if isinstance(one, str) else _among(one, role, table.states) for role, one in named}
-    return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
+    return _of_table(table, _conditions(fail, goal, table.states))
 
 
 def model_from_matrix(
@@ -231,10 +227,8 @@ def from_intervals(
     '1/5'
     """
     from polvet.worlds.intervals import read_intervals, table_of_intervals
-    from polvet.worlds.table import OBSERVED, build_table
 
-    table = table_of_intervals(read_intervals(rows, start))
-    return Task(_written(build_table(table).build(), _conditions(fail, goal), OBSERVED, TaskOptions()))
+    return _of_table(table_of_intervals(read_intervals(rows, start)), _conditions(fail, goal))
 
 
 def from_transitions(
@@ -255,7 +249,6 @@ def from_transitions(
     was tried, count as failing; what was not tried in a state is not applicable there. Runs end in the `fail` and `goal` states.
     """
     from polvet.worlds.intervals import count_transitions, table_of_intervals
-    from polvet.worlds.table import OBSERVED, build_table
 
     counted = count_transitions(
         log, labels, outcomes=outcomes, confidence=confidence, ends=[*fail, *goal], states=states, starts=start
@@ -264,13 +257,21 @@ def from_transitions(
     conditions = _conditions(fail, goal)
     if "failed" in table.events:
         conditions["fail"] = f"failed || {conditions['fail']}"
+    return _of_table(table, conditions)
+
+
+def _of_table(table: TransitionTable, conditions: Mapping[str, str]) -> Task:
+    from polvet.worlds.table import OBSERVED, build_table
+
     return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
 
 
-def _conditions(fail: str | Sequence[int] | None, goal: str | Sequence[int] | None) -> dict[str, str]:
+def _conditions(
+    fail: str | Sequence[int] | None, goal: str | Sequence[int] | None, states: int = 2**31
+) -> dict[str, str]:
     """Return the conditions of states given by their numbers; one that no row mentions is never reached."""
     return {
-        role: one if isinstance(one, str) else _among(one, role, 2**31)
+        role: one if isinstance(one, str) else _among(one, role, states)
         for role, one in (("fail", fail), ("goal", goal))
         if one is not None
     }
@@ -334,11 +335,7 @@ def _reloaded(task: Task, options: TaskOptions) -> Task:
 
 
 def _from_model(model: Model, options: TaskOptions) -> ModelTask:
-    conditions = {
-        role: text
-        for role, text in (("start", options.start), ("fail", options.fail), ("goal", options.goal))
-        if text is not None
-    }
+    conditions = {role: text for role in ROLES if (text := getattr(options, role)) is not None}
     rest = replace(options, start=None, fail=None, goal=None)
     return _written(model, conditions, None, rest)
 

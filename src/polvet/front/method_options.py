@@ -12,8 +12,8 @@ from polvet.files import read_text
 from polvet.front.arguments import count
 from polvet.front.limits import Crowd
 from polvet.model.infix import parse_expression
-from polvet.model.kinds import kind_of
 from polvet.model.network import Kind
+from polvet.policy.inputs import kind_over
 
 if TYPE_CHECKING:
     from polvet.model.expressions import Expression
@@ -77,7 +77,7 @@ def read_conditions(network: Network, given: str | Path | Sequence[str]) -> list
         if not condition:
             continue
         expression = network.resolve(parse_expression(condition, where), where)
-        if kind_of(expression, {variable.name: variable.kind for variable in network.variables}) is not Kind.BOOL:
+        if kind_over(network, expression) is not Kind.BOOL:
             raise InputError(f"'{condition}' is a number.", where, "Write a condition, such as x <= 3.")
         conditions.append(expression)
     if not conditions:

@@ -13,7 +13,7 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Json
 from polvet.front import arguments
 from polvet.front.limits import Chance, Work
-from polvet.front.result import Result, write_certificate
+from polvet.front.result import Result, write_certificate_to
 from polvet.front.result import why as why_of
 from polvet.front.results import Unknown
 from polvet.verdict import Verdict
@@ -136,8 +136,8 @@ def terminates(
             goal_text = None if goal is None else goal_of(read.sketch, goal, whole.control_states)
             start_text = region_of(read.sketch, start or "true", whole.initial)
         if read.sketch is not None and method == AUTO and start_text is None:
-            termination, seen = sketch_terminates(read.sketch, work.budget)
-            shown = seen or project(read.sketch, ())[0]
+            termination, abstraction = sketch_terminates(read.sketch, work.budget)
+            shown = abstraction or project(read.sketch, ())[0]
             judged = judge_plan(shown, termination, None, work.budget)
         else:
             whole = shown = read.whole(work.budget)
@@ -164,15 +164,12 @@ def terminates(
         if proof is not None and start_text is not None:
             proof = {**proof, "start": start_text, "fmp": dump_fmp(whole)}
         if proof is not None and "trace_rounds" in termination.figures:
-            proof = {
-                **proof,
-                "rounds": termination.figures["trace_rounds"],
-            }  # for pictures: the checker reads the ranking
+            # For pictures: the checker reads the ranking.
+            proof = {**proof, "rounds": termination.figures["trace_rounds"]}
         target = None if output is None else Path(output)
         certificate, checked = confirmed(
             judged.word, proof, path, chosen, found=work.spent(), budget=work.budget, output=target
         )
-    written = None if target is None or certificate is None else str(write_certificate(certificate, target))
     figures = dict(termination.figures)
     trace, rounds = figures.pop("trace", []), figures.pop("trace_rounds", [])
     more: Json = {"trace": trace, "trace_rounds": rounds} if trace else {}
@@ -193,7 +190,7 @@ def terminates(
         figures=figures,
         certificate=certificate,
         confirmation=checked,
-        written=written,
+        written=write_certificate_to(target, certificate),
         reason=judged.reason,
         limit=judged.limit,
         source=(shown, termination),

@@ -29,9 +29,9 @@ def property_of_task(task: Task, text: str) -> Property:
     roles = (("fail", task.fail), ("goal", task.goal))
     conditions = {name: one for name, one in roles if one != FALSE and name not in words.names}
     words = replace(words, formulas={**conditions, **words.formulas}, names=words.names | conditions.keys())
-    found = parse_property(text, words, where)
-    check_properties([found], model)
-    return found
+    one = parse_property(text, words, where)
+    check_properties([one], model)
+    return one
 
 
 def _words_of(task: Task) -> Vocabulary:
@@ -42,6 +42,6 @@ def _words_of(task: Task) -> Vocabulary:
         file = WorldFile(read_parts(task.source.file, TaskOptions(domain=task.options.domain)).model)
         own = format_of(file).words
         if own is not None:
-            found: Vocabulary = own(file)
-            return found
+            words: Vocabulary = own(file)
+            return words
     return vocabulary_of_model(task.network.model)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from polvet.errors import InputError, Where
 from polvet.files import Json
 from polvet.front.limits import Work
-from polvet.front.result import Result, Run, write_certificate
+from polvet.front.result import Result, Run, write_certificate, write_certificate_to
 from polvet.model.expressions import conjunction, disjunction, negation
 from polvet.model.infix import dump_expression
 from polvet.model.network import Network
@@ -158,7 +158,7 @@ def verify_region(policy: Policy, output: Path | None, work: Work) -> SafeRegion
         estimate=starts.figures.get("proved_share_of_drawn"),
         volume=starts.volume,
         reason=None if any(one.unsafe for one in rest) or starts.is_everything else is_open or "nothing was proved",
-        written=None if output is None or certificate is None else str(write_certificate(certificate, output)),
+        written=write_certificate_to(output, certificate),
         **work.account(),
     )
 

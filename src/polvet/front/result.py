@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar, overload
 
-from polvet.confirm.outcome import Checked, Confirmation, NotChecked, told
+from polvet.confirm.outcome import Checked, Confirmation, NotChecked, confirmation_json
 from polvet.errors import InputError, Limit, LimitReached, MissingExtra
 from polvet.files import Json
 from polvet.verdict import Verdict
@@ -49,9 +49,9 @@ class Result:
     def __repr__(self) -> str:
         shown = [(one.name, getattr(self, one.name)) for one in fields(self) if one.repr]
         fields_ = [f"{name}={_short(value)}" for name, value in shown if value not in (None, "", ())]
-        return f"{type(self).__name__}({', '.join([*fields_, *self._told()])})"
+        return f"{type(self).__name__}({', '.join([*fields_, *self._main_figures()])})"
 
-    def _told(self) -> Iterator[str]:
+    def _main_figures(self) -> Iterator[str]:
         """Yield what else stands in the short form: figures that say most."""
         known = ((name, value) for name, value in self.figures.items() if type(value) is int)
         if not any(one.repr and getattr(self, one.name) not in (None, "", ()) for one in fields(self)):
@@ -87,7 +87,7 @@ class Result:
             "seed": self.seed,
             "certificate": self.certificate if self.written is None else self.written,
             "figures": dict(self.figures),
-            **told(self.confirmation),
+            **confirmation_json(self.confirmation),
             **self._more(),
         }
 
@@ -138,6 +138,11 @@ def write_certificate(certificate: Mapping[str, Any], path: str | Path) -> Path:
 
     write_whole(path, json.dumps(certificate, ensure_ascii=False) + "\n")
     return Path(path)
+
+
+def write_certificate_to(output: Path | None, certificate: Mapping[str, Any] | None) -> str | None:
+    """Write the certificate where there is one and it has a place, and return the place as results say it."""
+    return None if output is None or certificate is None else str(write_certificate(certificate, output))
 
 
 class Halt(TypedDict, total=False):

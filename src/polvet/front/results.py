@@ -150,7 +150,7 @@ class Evaluation(Result):
     goal_interval = Figure[list[float]]("goal_percent_interval")
     ends = Figure[Mapping[str, int]]("ends")
 
-    def _told(self) -> Iterator[str]:
+    def _main_figures(self) -> Iterator[str]:
         yield f"unsafe={self.unsafe_percent:.4g}%"
         yield f"goal={self.goal_percent:.4g}%"
         yield f"starts={self.figures['starts']}"
@@ -187,7 +187,7 @@ class Simulation(Result):
             return Verdict.UNSAFE
         return Verdict.SIMULATED if self.reason is None else Verdict.UNKNOWN
 
-    def _told(self) -> Iterator[str]:
+    def _main_figures(self) -> Iterator[str]:
         yield ", ".join(f"{end}={count}" for end, count in self.ends.items())
 
     @property
@@ -417,7 +417,7 @@ class Gate(Result):
         default=False, repr=False
     )  # all is well but that the goal is reached less often than before
 
-    def _told(self) -> Iterator[str]:
+    def _main_figures(self) -> Iterator[str]:
         yield from (str(check["says"]) for check in self.checks if check["passing"] != "passed")
 
     @property
@@ -451,9 +451,9 @@ class Impossible(Result):
     def conflict(self) -> Mapping[str, Fraction]:
         """The states that explain it, as people write them, and what is at least risked from each if all others were safe."""
         rows = () if self.certificate is None else self.certificate["states"]
-        return {
-            ",".join(f"{name}={value}" for name, value in row["state"].items()): Fraction(row["value"]) for row in rows
-        }
+        from polvet.model.task import show_names
+
+        return {show_names(row["state"]): Fraction(row["value"]) for row in rows}
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         yield from ({"state": state, "value": float(value)} for state, value in self.conflict.items())

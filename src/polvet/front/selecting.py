@@ -51,21 +51,21 @@ def select(wish: Wish, work: Work, output: Path | None, certificate: Path | None
             raise InputError(
                 "of a transition system nothing is chosen.", Where(str(wish.file)), "Give a plan or a sketch."
             )
-        chosen_from = _candidates(read, wish, work)
+        candidates = _candidates(read, wish, work)
         goal, start = wish.goal, wish.start
         if read.sketch is not None:
-            states, first = chosen_from.plan.control_states, chosen_from.plan.initial
+            states, first = candidates.plan.control_states, candidates.plan.initial
             goal, start = goal_of(read.sketch, goal, states), region_of(read.sketch, start or "true", first)
         if start is not None:
-            chosen_from = replace(
-                chosen_from, plan=started(chosen_from.plan, parse_goal(start, chosen_from.plan, "--start"))
+            candidates = replace(
+                candidates, plan=started(candidates.plan, parse_goal(start, candidates.plan, "--start"))
             )
-        region = parse_goal(goal, chosen_from.plan)
-        region = region if start is None else goal_or_no_start(region, chosen_from.plan)
-        figures["candidates"] = len(set(chosen_from.owner.values()))
+        region = parse_goal(goal, candidates.plan)
+        region = region if start is None else goal_or_no_start(region, candidates.plan)
+        figures["candidates"] = len(set(candidates.owner.values()))
         work.tell(f"choosing among {figures['candidates']} candidates")
         try:
-            selection = search(chosen_from, region, work.budget)
+            selection = search(candidates, region, work.budget)
         except LimitReached as limit:
             return Undecided(**why(limit), figures=figures, method="selection", **work.account())
         figures |= {"proposals": selection.proposals, "loops": selection.loops, "stops": selection.stops}
@@ -122,31 +122,31 @@ def _fixed_rules(sketch: Sketch, kept: Sketch | None, where: Where) -> list[str]
         raise InputError(
             "the partial plan is no sketch of the same features.", where, "Declare the features as the candidates do."
         )
-    by_rule = {_said(rule): rule.label for rule in sketch.rules}
-    return _known([(_said(rule), rule.label) for rule in kept.rules], by_rule, where)
+    by_rule = {_meaning(rule): rule.label for rule in sketch.rules}
+    return _known([(_meaning(rule), rule.label) for rule in kept.rules], by_rule, where)
 
 
-def _said(rule: Any) -> str:
+def _meaning(rule: Any) -> str:
     return repr(
         (rule.conditions, sorted(rule.changes.items()), rule.memory, rule.following, sorted(rule.after.items()))
     )
 
 
 def _same_edges(plan: FiniteMemoryPolicy, kept: FiniteMemoryPolicy, where: Where) -> list[str]:
-    def said(edge: Any) -> str:
+    def meaning(edge: Any) -> str:
         return repr((edge.source, edge.target, edge.choices, edge.guard))
 
-    by_edge = {said(edge): str(edge.id) for edge in plan.edges}
-    return _known([(said(edge), str(edge.id)) for edge in kept.edges], by_edge, where)
+    by_edge = {meaning(edge): str(edge.id) for edge in plan.edges}
+    return _known([(meaning(edge), str(edge.id)) for edge in kept.edges], by_edge, where)
 
 
 def _known(wanted: Sequence[tuple[str, str]], known: Mapping[str, str], where: Where) -> list[str]:
-    for said, name in wanted:
-        if said not in known:
+    for meaning, name in wanted:
+        if meaning not in known:
             raise InputError(
                 f"'{name}' of the partial plan is none of the candidates.", where, "Write it as it stands there."
             )
-    return [known[said] for said, _ in wanted]
+    return [known[meaning] for meaning, _ in wanted]
 
 
 def _written(read: PlanFile, taken: Sequence[str]) -> tuple[str, Mapping[str, Any]]:

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from polvet.shield.risk_budget import RiskBudget
 
 SEARCH_SHARE = 0.85
-"""Part of the time that is left after building; the rest is for writing what was found."""
+"""Part of the time that is left after building; the rest is for writing the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What may be allowed: how likely failing may be, and how it is found out."""
+    """What may be allowed: how likely failing may be, and how that is decided."""
 
     bound: float | str | Fraction | None
     attempts: int | None = None
@@ -186,7 +186,7 @@ def told_by(
 
 
 def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impossible | Unknown:
-    """Return a maximal shield, or why there is none, or which limit was reached before one was found."""
+    """Return a maximal shield, or why there is none, or which limit was reached before there was one."""
     from polvet.shield.file import to_mixed_document
     from polvet.shield.given_distributions import read_distributions
     from polvet.shield.randomised import Randomised, permit_randomised
@@ -201,8 +201,7 @@ def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impo
     mixed: Randomised | EngineImpossible | None = None
     try:
         world = build_world(task, exact=permission.exact, budget=work.budget)
-        dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
-        figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": dead_ends}
+        figures |= _size(world)
         work.tell("adding actions", states=world.mdp.states, actions=world.options)
         searching = work.budget.share(SEARCH_SHARE)
         if permission.distributions not in (0, "0"):
@@ -241,6 +240,11 @@ def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impo
     return _confirmed(task, permitted, table, figures, permission.output, work)
 
 
+def _size(world: World) -> Figures:
+    dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
+    return {"states": world.mdp.states, "options": world.options, "dead_ends": dead_ends}
+
+
 def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Shield | Impossible | Unknown:
     """Return the shield that allows exactly what the rule says in every state."""
     figures: Figures = {"rule": rule.kind, "threshold": str(rule.threshold)}
@@ -248,8 +252,7 @@ def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Sh
         figures["horizon"] = rule.horizon
     try:
         world = build_world(task, exact=True, budget=work.budget)
-        dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
-        figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": dead_ends}
+        figures |= _size(world)
         work.tell("risk of each action", states=world.mdp.states, actions=world.options)
         ruled = permit_by_rule(world, rule, work.budget.share(SEARCH_SHARE))
     except LimitReached as error:

@@ -1,4 +1,4 @@
-"""Policies found that surely end in the goal, which a ranking proves: of qualitative numeric planning problems, or of rules or edges."""
+"""Policies that surely end in the goal, which a ranking proves: of qualitative numeric planning problems, or of rules or edges."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from polvet.files import Figures
 from polvet.front import arguments
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
-from polvet.front.result import Result, why, write_certificate
+from polvet.front.result import Result, why, write_certificate_to
 from polvet.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Solved(Result):
-    """A policy was found: `policy` is its document (`rules/1`), `policy_file` where it was written; the certificate is its ranking."""
+    """There is a policy: `policy` is its document (`rules/1`), `policy_file` where it was written; the certificate is its ranking."""
 
     policy: Mapping[str, Any] = field(default_factory=dict, repr=False)
     policy_file: str | None = None
@@ -112,12 +112,11 @@ def synthesize(
             budget=work.budget,
             output=target,
         )
-    written = None if target is None or claim is None else str(write_certificate(claim, target))
     return Solved(
         figures=figures,
         certificate=claim,
         confirmation=checked,
-        written=written,
+        written=write_certificate_to(target, claim),
         source=answer,
         policy=document,
         policy_file=None if output is None else str(output),

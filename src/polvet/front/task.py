@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from polvet.budget import stopwatch
 from polvet.choices import one_of
-from polvet.errors import InputError, Where, suggest
+from polvet.errors import InputError, Where
 from polvet.files import Figures
 from polvet.front.arguments import count, known_options
 from polvet.front.limits import Chance, Crowd, Threaded, TimedChance, Work
@@ -241,10 +241,7 @@ class Task:
         from polvet.train.course import SMALL, Course, pupil_of, shares, train
 
         limits = {name: options.pop(name) for name in TimedChance.__optional_keys__ & options.keys()}
-        known = {one.name for one in fields(Course)} - {"kind"}
-        for name in options:
-            if name not in known:
-                raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, sorted(known)))
+        known_options(options, {one.name for one in fields(Course)} - {"kind"})
         chosen, work = Course(kind, **options), Work.begin(limits, TimedChance)
         pupil = pupil_of(self._task)
         most = SMALL if max_states is None else max_states
@@ -392,8 +389,8 @@ class Task:
     def _says_start(self) -> bool:
         """Return whether the task itself says where runs start, not only a property of its model."""
         source = self._task.source
-        said = self._task.options.start is not None or (source is not None and source.file.suffix == ".toml")
-        return self._task.start is not None and said
+        is_own = self._task.options.start is not None or (source is not None and source.file.suffix == ".toml")
+        return self._task.start is not None and is_own
 
 
 def number(value: Any) -> Any:

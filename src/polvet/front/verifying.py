@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from polvet.errors import Where
 from polvet.files import Json
 from polvet.front.limits import Work
-from polvet.front.result import write_certificate
+from polvet.front.result import write_certificate_to
 from polvet.front.results import Safe, Unknown, Unsafe
 from polvet.model.infix import dump_expression
 from polvet.verdict import Verdict
@@ -50,24 +50,23 @@ def verify_policy(
     checked = confirm(
         f"{result.verdict.value} policy", certificate, about, found=work.spent(), budget=budget, output=output
     )
-    written = None if output is None or certificate is None else str(write_certificate(certificate, output))
-    said: Json = {
+    fields: Json = {
         "figures": figures,
         "certificate": certificate,
         "method": result.method,
         "source": (result, risk),
         "confirmation": checked,
-        "written": written,
+        "written": write_certificate_to(output, certificate),
         **work.account(),
     }
     match result:
         case verdicts.Safe():
-            return Safe(**said)
+            return Safe(**fields)
         case verdicts.Unsafe(run):
-            return Unsafe(run=policy.named(run), proved_starts=_proved(result), **said)
+            return Unsafe(run=policy.named(run), proved_starts=_proved(result), **fields)
         case verdicts.Unknown():
             limit = result.limit or ("time" if budget.is_over() else None)
-            return Unknown(reason=result.reason, limit=limit, proved_starts=_proved(result), **said)
+            return Unknown(reason=result.reason, limit=limit, proved_starts=_proved(result), **fields)
 
 
 def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work: Work) -> Safe | Unsafe | Unknown:
@@ -85,22 +84,22 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
     verdict, certificate = judgement.verdict, judgement.certificate
     checked = confirm(f"{verdict.value} risk", certificate, about, found=work.spent(), budget=budget, output=output)
     unproved = NotChecked("no certificate of it was found, only bounds in floating point")
-    said: Json = {
+    fields: Json = {
         "figures": {**judgement.figures, "method": judgement.method, "policy": policy.fitted.describe()},
         "certificate": certificate,
         "method": judgement.method,
         "source": judgement,
         "confirmation": unproved if certificate is None and verdict is not Verdict.UNKNOWN else checked,
-        "written": None if output is None or certificate is None else str(write_certificate(certificate, output)),
+        "written": write_certificate_to(output, certificate),
         **work.account(),
     }
     match verdict:
         case Verdict.SAFE:
-            return Safe(**said)
+            return Safe(**fields)
         case Verdict.UNSAFE:
-            return Unsafe(**said)
+            return Unsafe(**fields)
         case _:
-            return Unknown(reason=judgement.reason or "the risk is not known", limit=judgement.limit, **said)
+            return Unknown(reason=judgement.reason or "the risk is not known", limit=judgement.limit, **fields)
 
 
 def _proved(result: verdicts.Unsafe | verdicts.Unknown) -> tuple[str, ...]:

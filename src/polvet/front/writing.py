@@ -88,7 +88,7 @@ def domains(
 
 
 def _count(task: Task) -> int | None:
-    """Return the number of start states where it is found quickly."""
+    """Return the number of start states where counting takes no time."""
     from polvet.kernel.starts import Starts
 
     if task.start is None:

@@ -21,7 +21,7 @@ import numpy as np
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
 from polvet.fuzz.anytime import Share
-from polvet.worlds.clonable import Clonable, Info, Restore, Snapshot, asked
+from polvet.worlds.clonable import Clonable, Info, Restore, Snapshot, answer_of
 
 Observation = Any
 Failing = Callable[[Observation, Info], bool]
@@ -97,7 +97,7 @@ def fuzz_environment(
     world = Clonable(env, snapshot, restore)
 
     def chosen(observation: Observation) -> int:
-        action = asked("policy", Where("policy"), "It is given an observation.", policy, observation)
+        action = answer_of("policy", Where("policy"), "It is given an observation.", policy, observation)
         try:
             number = index(
                 action.item() if getattr(action, "size", 0) == 1 else action
@@ -111,7 +111,7 @@ def fuzz_environment(
 
     def failing(observation: Observation, info: Info) -> bool:
         hint = "Write it as a function of (observation, info)."
-        return bool(asked("fail", Where("fail"), hint, fail, observation, info))
+        return bool(answer_of("fail", Where("fail"), hint, fail, observation, info))
 
     judge = _Judge(world, chosen, failing, chance, trials.tries, trials.horizon)
     runs: list[EnvironmentRun] = []

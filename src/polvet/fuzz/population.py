@@ -23,12 +23,14 @@ TOURNAMENT = 4
 FRESH = 0.25
 """The share of every generation that is drawn anew: no start state is ever out of reach."""
 
+SIZE = 512
+
 
 class Population:
     """Start states with the least distance to `fail` their runs came to; `breed` makes the next generation of them."""
 
-    def __init__(self, compiled: Compiled, condition: int, starts: Starts, rng: random.Random, size: int = 512) -> None:
-        self.compiled, self.condition, self.starts, self.rng, self.size = compiled, condition, starts, rng, size
+    def __init__(self, compiled: Compiled, condition: int, starts: Starts, rng: random.Random) -> None:
+        self.compiled, self.condition, self.starts, self.rng = compiled, condition, starts, rng
         variables = compiled.network.variables
         self.rows: NDArray[np.int64] = np.zeros((0, len(variables)), dtype=np.int64)  # reals as the bits of a double
         self.fitness: NDArray[np.float64] = np.zeros(0, dtype=np.float64)  # ascending: the first row is the fittest
@@ -65,7 +67,7 @@ class Population:
         fitness = np.concatenate([self.fitness, nearest])
         order = np.argsort(fitness, kind="stable")
         _, first = np.unique(rows[order], axis=0, return_index=True)
-        kept = order[np.sort(first)[: self.size]]
+        kept = order[np.sort(first)[:SIZE]]
         self.rows, self.fitness = rows[kept], fitness[kept]
 
     def _parents(self, count: int, chance: np.random.Generator) -> NDArray[np.int64]:

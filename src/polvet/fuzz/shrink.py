@@ -51,19 +51,18 @@ def cut_loops(run: Run) -> Run:
         place += 1
 
 
-def shrink(bound: Bound, run: Run, *, most_states: int = MOST_STATES) -> Run:
+def shrink(bound: Bound, run: Run) -> Run:
     """Return a run of the policy into `fail` that is no longer, from the same or a simpler start."""
     best = cut_loops(run)
-    best = find_shortest(bound, best.states[0], len(best.actions), most_states=most_states) or best
-    return _simplify_start(bound, best, most_states)
+    best = find_shortest(bound, best.states[0], len(best.actions)) or best
+    return _simplify_start(bound, best)
 
 
-def shrink_all(
-    bound: Bound, runs: Sequence[Run], *, searched: int = MOST_SEARCHED, budget: Budget = UNLIMITED
-) -> list[Run]:
-    """Return the runs shrunk, one by one; the first `searched` thoroughly, as long as there is time."""
+def shrink_all(bound: Bound, runs: Sequence[Run], *, budget: Budget = UNLIMITED) -> list[Run]:
+    """Return the runs shrunk, one by one; the first MOST_SEARCHED thoroughly, as long as there is time."""
     return [
-        shrink(bound, run) if k < searched and not budget.is_over() else cut_loops(run) for k, run in enumerate(runs)
+        shrink(bound, run) if k < MOST_SEARCHED and not budget.is_over() else cut_loops(run)
+        for k, run in enumerate(runs)
     ]
 
 
@@ -87,7 +86,7 @@ class _Layer:
     parents: NDArray[np.int64]
 
 
-def find_shortest(bound: Bound, start: State, depth: int, *, most_states: int = MOST_STATES) -> Run | None:
+def find_shortest(bound: Bound, start: State, depth: int) -> Run | None:
     """Return a shortest run of the policy from the start to `fail`, if there is one within depth and size."""
     seen = _core.StateSet(bound.compiled.program.words)
     words = bound.compiled.pack([start])
@@ -104,7 +103,7 @@ def find_shortest(bound: Bound, start: State, depth: int, *, most_states: int = 
         numbers = seen.insert(steps["outcomes"]).astype(np.int64)
         _, first = np.unique(numbers, return_index=True)
         first = np.sort(first[numbers[first] >= known])
-        if not len(first) or len(seen) > most_states:
+        if not len(first) or len(seen) > MOST_STATES:
             return None
         sources = np.repeat(
             np.arange(len(layer.states)), np.diff(steps["outcome_start"].astype(np.int64)).astype(np.int64)
@@ -129,7 +128,7 @@ def _run_back(bound: Bound, layers: list[_Layer], place: int) -> Run:
     return Run(tuple(states), tuple(actions), End.FAIL)
 
 
-def _simplify_start(bound: Bound, run: Run, most_states: int) -> Run:
+def _simplify_start(bound: Bound, run: Run) -> Run:
     is_start = is_start_of(bound.task)
     starts = drawable_starts(bound.task)
     if not starts.count:
@@ -144,7 +143,7 @@ def _simplify_start(bound: Bound, run: Run, most_states: int) -> Run:
                 start = (*best.states[0][:place], value, *best.states[0][place + 1 :])
                 if not is_start(start):
                     continue
-                shorter = find_shortest(bound, start, len(best.actions), most_states=most_states)
+                shorter = find_shortest(bound, start, len(best.actions))
                 if shorter is not None:
                     best, changed = shorter, True
                     break

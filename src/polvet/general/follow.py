@@ -162,8 +162,9 @@ def _broken(sketch: Sketch, action: str, rules: list[Rule], before: Values, afte
         for number, values in enumerate(after):
             index = broken_claim(rule, before, values)
             if index is not None:
-                said = _said(rule, index)
-                what = f"{names[index]}: {said}; it goes from {before[index]} to {values[index]}"
+                what = (
+                    f"{names[index]}: {_change_in_words(rule, index)}; it goes from {before[index]} to {values[index]}"
+                )
                 return f"{action} follows {rule.label}, which says {what}", number
     changed = ", ".join(
         f"{name} from {old} to {new}" for name, old, new in zip(names, before, after[0], strict=True) if old != new
@@ -171,11 +172,11 @@ def _broken(sketch: Sketch, action: str, rules: list[Rule], before: Values, afte
     return f"no rule is open where the policy takes {action}, which changes {changed or 'no feature'}", 0
 
 
-def _said(rule: Rule, index: int) -> str:
+def _change_in_words(rule: Rule, index: int) -> str:
     """Return what the rule says of the feature."""
-    said = rule.changes.get(index, "unchanged")
+    change = rule.changes.get(index, "unchanged")
     after = rule.after.get(index)
-    return said if after is None else f"{said}, {'above 0' if after else '0'} afterwards"
+    return change if after is None else f"{change}, {'above 0' if after else '0'} afterwards"
 
 
 def _open_rules(sketch: Sketch, values: Values, memory: str) -> str:

@@ -40,9 +40,9 @@ _warned: ContextVar[tuple[str, set[str]]] = ContextVar("_warned")
 
 def warn(message: str) -> None:
     """Log a warning about the document that is being read, once per document."""
-    file, said = _warned.get(("document", set()))
-    if message not in said:
-        said.add(message)
+    file, messages = _warned.get(("document", set()))
+    if message not in messages:
+        messages.add(message)
         log.warning("%s: %s", file, message)
 
 
@@ -201,6 +201,12 @@ def sequence(inside: dict[str, Json], key: str, *, required: bool = False) -> li
     if isinstance(value, list):
         return value
     raise Fault(inside, key, f"is {kind_of(value)}; a list is expected.", "Write [ ... ] there.")
+
+
+def objects(inside: dict[str, Json], key: str, what: str, *, required: bool = False) -> list[dict[str, Json]]:
+    """Return the list at a key, each of whose items must be an object."""
+    items = sequence(inside, key, required=required)
+    return [mapping(item, items, position, what) for position, item in enumerate(items)]
 
 
 def required(inside: dict[str, Json], key: str, what: str) -> Json:

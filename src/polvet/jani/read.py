@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from polvet.errors import Where, did_you_mean
 from polvet.jani.documents import (
@@ -15,6 +16,7 @@ from polvet.jani.documents import (
     know_keys,
     load_document,
     mapping,
+    objects,
     optional_text,
     placed,
     required,
@@ -53,6 +55,8 @@ from polvet.model.automata import (
 from polvet.model.expressions import Element, Expression, Name
 from polvet.model.properties import Property
 from polvet.model.wellformed import check_model
+
+Part = TypeVar("Part")
 
 _MODEL_KEYS = frozenset((
     "jani-version", "name", "metadata", "type", "features", "actions", "constants", "variables", "functions",
@@ -99,7 +103,7 @@ def _read_model(document: dict[str, Json], where: Where, references: References)
     features = _features(document)
     if document.get("datatypes"):
         raise Fault(document, "datatypes", "user-defined data types are not supported.", "Use variables or arrays.")
-    automata = _objects(document, "automata", "an automaton")
+    automata = objects(document, "automata", "an automaton")
     if not automata:
         raise Fault(document, "automata", "a model needs at least one automaton.", "Add one.")
     return Model(
@@ -113,12 +117,9 @@ def _read_model(document: dict[str, Json], where: Where, references: References)
             where.at("system"),
         ),
         _actions(document),
-        tuple(
-            _constant(item, below(where, "constants", i))
-            for i, item in enumerate(_objects(document, "constants", "a constant"))
-        ),
-        _variables(document, where),
-        _functions(document, where),
+        _parts(document, "constants", "a constant", where, _constant),
+        _parts(document, "variables", "a variable", where, _variable),
+        _parts(document, "functions", "a function", where, _function),
         read_wrapped(document, "restrict-initial"),
         read_properties(sequence(document, "properties"), where.at("properties"), references),
         features,
@@ -149,7 +150,7 @@ def _model_type(document: dict[str, Json]) -> ModelType:
 
 def _features(document: dict[str, Json]) -> tuple[str, ...]:
     names = sequence(document, "features")
-    found: dict[str, None] = {}
+    features: dict[str, None] = {}
     for position in range(len(names)):
         name = text(names, position, "a feature")
         if name in UNSUPPORTED_FEATURES:
@@ -161,8 +162,8 @@ def _features(document: dict[str, Json]) -> tuple[str, ...]:
             )
         if name not in FEATURES and name not in PROPERTY_FEATURES:
             warn(f"the feature {shown(name)} is not known and is ignored.")
-        found[name] = None
-    return tuple(found)
+        features[name] = None
+    return tuple(features)
 
 
 def _metadata(document: dict[str, Json]) -> tuple[tuple[str, str], ...]:
@@ -175,7 +176,7 @@ def _metadata(document: dict[str, Json]) -> tuple[tuple[str, str], ...]:
 
 def _actions(document: dict[str, Json]) -> tuple[str, ...]:
     actions = []
-    for item in _objects(document, "actions", "an action"):
+    for item in objects(document, "actions", "an action"):
         know_keys(item, frozenset(("name",)), "an action")
         actions.append(text(item, "name", "the name of the action"))
     return tuple(actions)
@@ -187,29 +188,21 @@ def _constant(document: dict[str, Json], where: Where) -> Constant:
     return Constant(name, read_type(document, "type"), read_optional(document, "value"), where)
 
 
-def _variables(document: dict[str, Json], where: Where) -> tuple[VariableDeclaration, ...]:
-    found = []
-    for i, item in enumerate(_objects(document, "variables", "a variable")):
-        know_keys(item, frozenset(("name", "type", "initial-value", "transient")), "a variable")
-        name, transient = text(item, "name", "the name of the variable"), truth(item, "transient")
-        place = below(where, "variables", i)
-        initial = read_optional(item, "initial-value")
-        found.append(VariableDeclaration(name, read_type(item, "type"), initial, transient, place))
-    return tuple(found)
+def _variable(document: dict[str, Json], where: Where) -> VariableDeclaration:
+    know_keys(document, frozenset(("name", "type", "initial-value", "transient")), "a variable")
+    name, transient = text(document, "name", "the name of the variable"), truth(document, "transient")
+    initial = read_optional(document, "initial-value")
+    return VariableDeclaration(name, read_type(document, "type"), initial, transient, where)
 
 
-def _functions(document: dict[str, Json], where: Where) -> tuple[Function, ...]:
-    found = []
-    for i, item in enumerate(_objects(document, "functions", "a function")):
-        know_keys(item, frozenset(("name", "type", "parameters", "body")), "a function")
-        parameters = []
-        for parameter in _objects(item, "parameters", "a parameter"):
-            know_keys(parameter, frozenset(("name", "type")), "a parameter")
-            parameters.append((text(parameter, "name", "the name of the parameter"), read_type(parameter, "type")))
-        name, body = text(item, "name", "the name of the function"), read_expression(operand(item, "body"))
-        place = below(where, "functions", i)
-        found.append(Function(name, read_type(item, "type"), tuple(parameters), body, place))
-    return tuple(found)
+def _function(document: dict[str, Json], where: Where) -> Function:
+    know_keys(document, frozenset(("name", "type", "parameters", "body")), "a function")
+    parameters = []
+    for parameter in objects(document, "parameters", "a parameter"):
+        know_keys(parameter, frozenset(("name", "type")), "a parameter")
+        parameters.append((text(parameter, "name", "the name of the parameter"), read_type(parameter, "type")))
+    name, body = text(document, "name", "the name of the function"), read_expression(operand(document, "body"))
+    return Function(name, read_type(document, "type"), tuple(parameters), body, where)
 
 
 def _automaton(document: dict[str, Json], where: Where) -> Automaton:
@@ -218,14 +211,11 @@ def _automaton(document: dict[str, Json], where: Where) -> Automaton:
     names = sequence(document, "initial-locations", required=True)
     return Automaton(
         text(document, "name", "the name of the automaton"),
-        tuple(
-            _location(item, below(where, "locations", i))
-            for i, item in enumerate(_objects(document, "locations", "a location"))
-        ),
+        _parts(document, "locations", "a location", where, _location),
         tuple(text(names, position, "the name of a location") for position in range(len(names))),
-        tuple(_edge(item, below(where, "edges", i)) for i, item in enumerate(_objects(document, "edges", "an edge"))),
-        _variables(document, where),
-        _functions(document, where),
+        _parts(document, "edges", "an edge", where, _edge),
+        _parts(document, "variables", "a variable", where, _variable),
+        _parts(document, "functions", "a function", where, _function),
         read_wrapped(document, "restrict-initial"),
         where,
     )
@@ -250,12 +240,12 @@ def _edge(document: dict[str, Json], where: Where) -> Edge:
     for key, name in (("rate", "exponential rates"), ("priority", "priorities of edges")):
         if document.get(key) is not None:
             raise Fault(document, key, f"{name} are not supported.", "Only discrete time is run: lts, dtmc and mdp.")
-    destinations = _objects(document, "destinations", "a destination")
+    destinations = _parts(document, "destinations", "a destination", where, _destination)
     return Edge(
         text(document, "location", "the name of the edge's location"),
         optional_text(document, "action", "the name of an action"),
         read_wrapped(document, "guard"),
-        tuple(_destination(item, below(where, "destinations", i)) for i, item in enumerate(destinations)),
+        destinations,
         _assignments(document, "assignments", where),
         None,
         where,
@@ -278,7 +268,7 @@ _ASSIGNMENT_KEYS = frozenset(("ref", "value", "index"))
 def _assignments(document: dict[str, Json], key: str, where: Where) -> tuple[Assignment, ...]:
     if not (items := sequence(document, key)):
         return ()
-    found, place = [], where.at(key)
+    assignments, place = [], where.at(key)
     for position, item in enumerate(items):
         entry = mapping(item, items, position, "an assignment")
         know_keys(entry, _ASSIGNMENT_KEYS, "an assignment")
@@ -286,8 +276,8 @@ def _assignments(document: dict[str, Json], key: str, where: Where) -> tuple[Ass
         if type(index) is not int:
             raise Fault(entry, "index", f"is {kind_of(index)}; an index is an integer.", "Write 0, 1, ...")
         target = _target(entry)
-        found.append(Assignment(target, read_expression(operand(entry, "value")), index, below(place, position)))
-    return tuple(found)
+        assignments.append(Assignment(target, read_expression(operand(entry, "value")), index, below(place, position)))
+    return tuple(assignments)
 
 
 def _target(document: dict[str, Json]) -> Name | Element:
@@ -303,28 +293,29 @@ def _target(document: dict[str, Json]) -> Name | Element:
 def _composition(document: dict[str, Json], where: Where) -> Composition:
     know_keys(document, frozenset(("elements", "syncs")), "a composition")
     instances = []
-    for item in _objects(document, "elements", "an element of the composition"):
+    for item in objects(document, "elements", "an element of the composition"):
         know_keys(item, frozenset(("automaton", "input-enable")), "an element of the composition")
         enabled = sequence(item, "input-enable")
         actions = tuple(text(enabled, position, "the name of an action") for position in range(len(enabled)))
         instances.append(Instance(text(item, "automaton", "the name of an automaton"), actions))
     if document.get("syncs") is None:
         return Composition(tuple(instances), None, where)
-    synchronisations = []
-    for i, item in enumerate(_objects(document, "syncs", "a synchronisation")):
-        know_keys(item, frozenset(("synchronise", "result")), "a synchronisation")
-        vector = sequence(item, "synchronise", required=True)
-        actions_or_none = tuple(
-            None if action is None else text(vector, position, "the name of an action")
-            for position, action in enumerate(vector)
-        )
-        result = optional_text(item, "result", "the name of an action")
-        synchronisations.append(Synchronisation(actions_or_none, result, below(where, "syncs", i)))
-    return Composition(tuple(instances), tuple(synchronisations), where)
+    synchronisations = _parts(document, "syncs", "a synchronisation", where, _synchronisation)
+    return Composition(tuple(instances), synchronisations, where)
 
 
-def _objects(document: dict[str, Json], key: str, what: str) -> list[dict[str, Json]]:
-    items = sequence(document, key)
-    for position, item in enumerate(items):
-        mapping(item, items, position, what)
-    return items
+def _synchronisation(document: dict[str, Json], where: Where) -> Synchronisation:
+    know_keys(document, frozenset(("synchronise", "result")), "a synchronisation")
+    vector = sequence(document, "synchronise", required=True)
+    actions = tuple(
+        None if action is None else text(vector, position, "the name of an action")
+        for position, action in enumerate(vector)
+    )
+    return Synchronisation(actions, optional_text(document, "result", "the name of an action"), where)
+
+
+def _parts(
+    document: dict[str, Json], key: str, what: str, where: Where, read: Callable[[dict[str, Json], Where], Part]
+) -> tuple[Part, ...]:
+    """Return what is read of each object in the list at a key."""
+    return tuple([read(item, below(where, key, i)) for i, item in enumerate(objects(document, key, what))])

@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from typing import cast
 
-from polvet.jani.documents import Fault, Json, kind_of, know_keys, mapping, required, sequence, shown, text, truth, warn
+from polvet.jani.documents import (
+    Fault,
+    Json,
+    kind_of,
+    know_keys,
+    mapping,
+    objects,
+    required,
+    sequence,
+    shown,
+    text,
+    truth,
+    warn,
+)
 from polvet.jani.read_expressions import (
     BINARY,
     OPERATORS,
@@ -118,7 +131,7 @@ def _read_expected(document: dict[str, Json]) -> ExpectedReward:
         None if document.get("reach") is None else _state_formula(document, "reach"),
         read_optional(document, "step-instant"),
         read_optional(document, "time-instant"),
-        tuple(_reward_bound(item, "instant") for item in _objects(document, "reward-instants")),
+        tuple(_reward_bound(item, "instant") for item in objects(document, "reward-instants", "a reward bound")),
     )
 
 
@@ -137,7 +150,7 @@ def _read_path_formula(document: dict[str, Json], operator: str) -> PathFormula:
     binary = operator in ("U", "W", "R")
     know_keys(document, frozenset(("op", *(("left", "right") if binary else ("exp",)), *bounds)), f"'{operator}'")
     steps, time = _interval(document, "step-bounds"), _interval(document, "time-bounds")
-    rewards = tuple(_reward_bound(item, "bounds") for item in _objects(document, "reward-bounds"))
+    rewards = tuple(_reward_bound(item, "bounds") for item in objects(document, "reward-bounds", "a reward bound"))
     if binary:
         left, right = _state_formula(document, "left"), _state_formula(document, "right")
         return Until(left, right, steps, time, rewards, operator)
@@ -180,11 +193,6 @@ def _reward_bound(document: dict[str, Json], key: str) -> RewardBound:
     else:
         bounds = _read_interval(mapping(required(document, key, "an interval"), document, key, "an interval"))
     return RewardBound(reward, accumulated(document), bounds)
-
-
-def _objects(document: dict[str, Json], key: str) -> list[dict[str, Json]]:
-    items = sequence(document, key)
-    return [mapping(item, items, position, "a reward bound") for position, item in enumerate(items)]
 
 
 def accumulated(document: dict[str, Json]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ stands in and stays inside it, whatever links and dots it contains; the file it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +19,7 @@ from polvet.jani.documents import (
     know_keys,
     load_document,
     mapping,
+    objects,
     optional_text,
     placed,
     sequence,
@@ -129,27 +131,18 @@ def _read_task(document: dict[str, Json], references: References) -> PolicyTask:
     if "terminal" in document:
         raise Fault(document, "terminal", "terminal states of 'PA' are not supported.", "Use the objective's goal.")
 
-    def states(key: str) -> StateSet | None:
+    def part(key: str, what: str, read: Callable[[dict[str, Json], References], Part]) -> Part | None:
         value = document.get(key)
         if value is None:
             return None
-        inner = mapping(value, document, key, "a set of states")
+        inner = mapping(value, document, key, what)
         if "file" in inner and "op" not in inner:
             target, where = references.follow(inner)
             with placed(target, where):
-                return read_states(mapping(target, target, None, "a set of states"), references)
-        return read_states(inner, references)
+                return read(mapping(target, target, None, what), references)
+        return read(inner, references)
 
-    objective: Objective | None = None
-    if document.get("objective") is not None:
-        inner = mapping(document["objective"], document, "objective", "an objective")
-        if "file" in inner and "op" not in inner:
-            target, where = references.follow(inner)
-            with placed(target, where):
-                objective = read_objective(mapping(target, target, None, "an objective"), references)
-        else:
-            objective = read_objective(inner, references)
-
+    objective = part("objective", "an objective", read_objective)
     predicates: Predicates | None = None
     listed = document.get("predicates")
     if isinstance(listed, dict):
@@ -161,7 +154,8 @@ def _read_task(document: dict[str, Json], references: References) -> PolicyTask:
     elif listed is not None:
         predicates = Predicates(read_expressions(sequence(document, "predicates")))
     policy_file = optional_text(document, "file", "the name of the policy's file")
-    return PolicyTask(states("start"), states("reach"), objective, predicates, policy_file)
+    start, reach = (part(key, "a set of states", read_states) for key in ("start", "reach"))
+    return PolicyTask(start, reach, objective, predicates, policy_file)
 
 
 def read_objective(document: dict[str, Json], references: References) -> Objective:
@@ -190,10 +184,7 @@ def read_states(document: dict[str, Json], references: References) -> StateSet:
             return StateCondition(read_optional(document, "exp"), _locations(document))
         case "states-values":
             know_keys(document, frozenset(("op", "values")), "a list of states")
-            states = sequence(document, "values", required=True)
-            return StatesValues(
-                tuple(_state_values(mapping(item, states, position, "a state")) for position, item in enumerate(states))
-            )
+            return StatesValues(tuple(map(_state_values, objects(document, "values", "a state", required=True))))
         case _:
             return StateCondition(read_expression(document))
 
@@ -201,9 +192,7 @@ def read_states(document: dict[str, Json], references: References) -> StateSet:
 def _state_values(document: dict[str, Json]) -> StateValues:
     know_keys(document, frozenset(("variables", "locations")), "a state")
     values = []
-    items = sequence(document, "variables")
-    for position, item in enumerate(items):
-        pair = mapping(item, items, position, "a variable with its value")
+    for pair in objects(document, "variables", "a variable with its value"):
         know_keys(pair, frozenset(("var", "value")), "a value")
         target = read_expression(operand(pair, "var"))
         if not isinstance(target, Name | Element):
@@ -213,10 +202,7 @@ def _state_values(document: dict[str, Json]) -> StateValues:
 
 
 def _locations(document: dict[str, Json]) -> tuple[AutomatonLocation, ...]:
-    items = sequence(document, "locations")
-    return tuple(
-        _location(mapping(item, items, position, "a location of an automaton")) for position, item in enumerate(items)
-    )
+    return tuple(map(_location, objects(document, "locations", "a location of an automaton")))
 
 
 def _location(document: dict[str, Json]) -> AutomatonLocation:

@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from polvet.jani.documents import Json
 from polvet.jani.features import declared_features
 from polvet.jani.text import json_lines
-from polvet.jani.write_expressions import write_expression, write_type, write_wrapped
+from polvet.jani.write_expressions import without_absent, write_expression, write_optional, write_type, write_wrapped
 from polvet.jani.write_properties import write_property
 from polvet.model.automata import (
     Assignment,
     Automaton,
     Composition,
+    Constant,
     Destination,
     Edge,
     Function,
@@ -40,126 +41,112 @@ def dump_properties(properties: Iterable[Property]) -> str:
 
 def write_model(model: Model) -> Json:
     """Return the JSON document of a model; its real numbers are Fractions."""
-    document: dict[str, Json] = {"jani-version": model.version, "name": model.name, "type": model.type.value}
-    if model.metadata:
-        document["metadata"] = dict(model.metadata)
-    if features := declared_features(model):
-        document["features"] = list(features)
-    if model.actions:
-        document["actions"] = [{"name": action} for action in model.actions]
-    if model.constants:
-        document["constants"] = [
-            {
-                "name": constant.name,
-                "type": write_type(constant.type),
-                **({} if constant.value is None else {"value": write_expression(constant.value)}),
-            }
-            for constant in model.constants
-        ]
-    document |= _declarations(model.variables, model.functions)
-    if model.restrict_initial is not None:
-        document["restrict-initial"] = write_wrapped(model.restrict_initial)
-    document["properties"] = [write_property(one) for one in model.properties]
-    document["automata"] = [_write_automaton(automaton) for automaton in model.automata]
-    document["system"] = _write_composition(model.system)
-    return document
+    return without_absent(
+        {
+            "jani-version": model.version,
+            "name": model.name,
+            "type": model.type.value,
+            "metadata": dict(model.metadata) or None,
+            "features": list(declared_features(model)) or None,
+            "actions": [{"name": action} for action in model.actions] or None,
+            "constants": [_write_constant(constant) for constant in model.constants] or None,
+            **_declarations(model),
+            "restrict-initial": write_wrapped(model.restrict_initial),
+            "properties": [write_property(one) for one in model.properties],
+            "automata": [_write_automaton(automaton) for automaton in model.automata],
+            "system": _write_composition(model.system),
+        }
+    )
 
 
-def _declarations(variables: Iterable[VariableDeclaration], functions: Iterable[Function]) -> dict[str, Json]:
-    document = {}
-    if variables:
-        document["variables"] = [_write_variable(variable) for variable in variables]
-    if functions:
-        document["functions"] = [
-            {
-                "name": function.name,
-                "type": write_type(function.type),
-                "parameters": [{"name": name, "type": write_type(kind)} for name, kind in function.parameters],
-                "body": write_expression(function.body),
-            }
-            for function in functions
-        ]
-    return document
+def _write_constant(constant: Constant) -> Json:
+    value = write_optional(constant.value)
+    return without_absent({"name": constant.name, "type": write_type(constant.type), "value": value})
+
+
+def _declarations(owner: Model | Automaton) -> dict[str, Json]:
+    return {
+        "variables": [_write_variable(variable) for variable in owner.variables] or None,
+        "functions": [_write_function(function) for function in owner.functions] or None,
+    }
 
 
 def _write_variable(variable: VariableDeclaration) -> Json:
-    document: dict[str, Json] = {"name": variable.name, "type": write_type(variable.type)}
-    if variable.transient:
-        document["transient"] = True
-    if variable.initial is not None:
-        document["initial-value"] = write_expression(variable.initial)
-    return document
+    return without_absent(
+        {
+            "name": variable.name,
+            "type": write_type(variable.type),
+            "transient": variable.transient or None,
+            "initial-value": write_optional(variable.initial),
+        }
+    )
+
+
+def _write_function(function: Function) -> Json:
+    return {
+        "name": function.name,
+        "type": write_type(function.type),
+        "parameters": [{"name": name, "type": write_type(kind)} for name, kind in function.parameters],
+        "body": write_expression(function.body),
+    }
 
 
 def _write_automaton(automaton: Automaton) -> Json:
-    document: dict[str, Json] = {"name": automaton.name, **_declarations(automaton.variables, automaton.functions)}
-    if automaton.restrict_initial is not None:
-        document["restrict-initial"] = write_wrapped(automaton.restrict_initial)
-    document["locations"] = [_write_location(location) for location in automaton.locations]
-    document["initial-locations"] = list(automaton.initial_locations)
-    document["edges"] = [_write_edge(edge) for edge in automaton.edges]
-    return document
+    return without_absent(
+        {
+            "name": automaton.name,
+            **_declarations(automaton),
+            "restrict-initial": write_wrapped(automaton.restrict_initial),
+            "locations": [_write_location(location) for location in automaton.locations],
+            "initial-locations": list(automaton.initial_locations),
+            "edges": [_write_edge(edge) for edge in automaton.edges],
+        }
+    )
 
 
 def _write_location(location: Location) -> Json:
-    document: dict[str, Json] = {"name": location.name}
-    if location.time_progress is not None:
-        document["time-progress"] = write_wrapped(location.time_progress)
-    if location.transient_values:
-        document["transient-values"] = _write_assignments(location.transient_values)
-    return document
+    values = _write_assignments(location.transient_values)
+    progress = write_wrapped(location.time_progress)
+    return without_absent({"name": location.name, "time-progress": progress, "transient-values": values})
 
 
 def _write_edge(edge: Edge) -> Json:
-    document: dict[str, Json] = {"location": edge.location}
-    if edge.action is not None:
-        document["action"] = edge.action
-    if edge.rate is not None:
-        document["rate"] = write_wrapped(edge.rate)
-    if edge.guard is not None:
-        document["guard"] = write_wrapped(edge.guard)
-    if edge.assignments:
-        document["assignments"] = _write_assignments(edge.assignments)
-    document["destinations"] = [_write_destination(destination) for destination in edge.destinations]
-    return document
+    return without_absent(
+        {
+            "location": edge.location,
+            "action": edge.action,
+            "rate": write_wrapped(edge.rate),
+            "guard": write_wrapped(edge.guard),
+            "assignments": _write_assignments(edge.assignments),
+            "destinations": [_write_destination(destination) for destination in edge.destinations],
+        }
+    )
 
 
 def _write_destination(destination: Destination) -> Json:
-    document: dict[str, Json] = {"location": destination.location}
-    if destination.probability is not None:
-        document["probability"] = write_wrapped(destination.probability)
-    if destination.assignments:
-        document["assignments"] = _write_assignments(destination.assignments)
-    return document
+    probability = write_wrapped(destination.probability)
+    assignments = _write_assignments(destination.assignments)
+    return without_absent({"location": destination.location, "probability": probability, "assignments": assignments})
 
 
 def _write_assignments(assignments: Iterable[Assignment]) -> Json:
+    """Return the list of the assignments; None where there are none."""
     return [
-        {
-            "ref": write_expression(assignment.target),
-            "value": write_expression(assignment.value),
-            **({} if assignment.index == 0 else {"index": assignment.index}),
-        }
-        for assignment in assignments
-    ]
+        without_absent(
+            {"ref": write_expression(one.target), "value": write_expression(one.value), "index": one.index or None}
+        )
+        for one in assignments
+    ] or None
 
 
 def _write_composition(composition: Composition) -> Json:
-    document: dict[str, Json] = {
-        "elements": [
-            {
-                "automaton": instance.automaton,
-                **({"input-enable": list(instance.input_enable)} if instance.input_enable else {}),
-            }
-            for instance in composition.instances
-        ]
-    }
-    if composition.synchronisations is not None:
-        document["syncs"] = [
-            {
-                "synchronise": list(synchronisation.actions),
-                **({} if synchronisation.result is None else {"result": synchronisation.result}),
-            }
-            for synchronisation in composition.synchronisations
-        ]
-    return document
+    elements = [
+        without_absent({"automaton": instance.automaton, "input-enable": list(instance.input_enable) or None})
+        for instance in composition.instances
+    ]
+    if composition.synchronisations is None:
+        return {"elements": elements}
+    synchronisations = [
+        without_absent({"synchronise": list(one.actions), "result": one.result}) for one in composition.synchronisations
+    ]
+    return {"elements": elements, "syncs": synchronisations}

@@ -83,9 +83,19 @@ def _integer(value: int) -> int:
     return value
 
 
-def write_wrapped(expression: Expression) -> Json:
-    """Return the document `{"exp": ...}` that guards and probabilities have."""
-    return {"exp": write_expression(expression)}
+def write_optional(expression: Expression | None) -> Json:
+    """Return the document of an expression; None where there is none."""
+    return None if expression is None else write_expression(expression)
+
+
+def write_wrapped(expression: Expression | None) -> Json:
+    """Return the document `{"exp": ...}` that guards and probabilities have; None where there is none."""
+    return None if expression is None else {"exp": write_expression(expression)}
+
+
+def without_absent(document: dict[str, Json]) -> dict[str, Json]:
+    """Return the document without the keys of what there is not, whose value is None."""
+    return {key: value for key, value in document.items() if value is not None}
 
 
 def write_type(kind: Type) -> Json:

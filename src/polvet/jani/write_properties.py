@@ -6,7 +6,7 @@ from typing import cast
 
 from polvet.errors import Where
 from polvet.jani.documents import Json, parse_document
-from polvet.jani.write_expressions import write_expression
+from polvet.jani.write_expressions import without_absent, write_expression, write_optional
 from polvet.model.expressions import TRUE, Expression
 from polvet.model.properties import (
     AutomatonLocation,
@@ -36,8 +36,8 @@ from polvet.model.properties import (
 
 def write_property(one: Property) -> Json:
     """Return the document of a property."""
-    comment = {} if one.comment is None else {"comment": one.comment}
-    return {"name": one.name, **comment, "expression": write_property_expression(one.expression)}
+    expression = write_property_expression(one.expression)
+    return without_absent({"name": one.name, "comment": one.comment, "expression": expression})
 
 
 def write_property_expression(expression: PropertyExpression) -> Json:
@@ -89,27 +89,27 @@ def _quantity(letter: str, optimum: Optimum) -> dict[str, Json]:
 
 
 def _write_expected(expected: ExpectedReward) -> Json:
-    document = {
-        **_quantity("E", expected.optimum),
-        "exp": write_expression(expected.reward),
-        **_accumulate(expected.accumulate),
-    }
-    if expected.until is not None:
-        document["reach"] = write_property_expression(expected.until)
-    if expected.step_instant is not None:
-        document["step-instant"] = write_expression(expected.step_instant)
-    if expected.time_instant is not None:
-        document["time-instant"] = write_expression(expected.time_instant)
-    if expected.reward_instants:
-        document["reward-instants"] = [
+    instants = [
+        without_absent(
             {
                 "exp": write_expression(bound.reward),
                 **_accumulate(bound.accumulate),
-                **({} if bound.bounds.upper is None else {"instant": write_expression(bound.bounds.upper)}),
+                "instant": write_optional(bound.bounds.upper),
             }
-            for bound in expected.reward_instants
-        ]
-    return document
+        )
+        for bound in expected.reward_instants
+    ]
+    return without_absent(
+        {
+            **_quantity("E", expected.optimum),
+            "exp": write_expression(expected.reward),
+            **_accumulate(expected.accumulate),
+            "reach": None if expected.until is None else write_property_expression(expected.until),
+            "step-instant": write_optional(expected.step_instant),
+            "time-instant": write_optional(expected.time_instant),
+            "reward-instants": instants or None,
+        }
+    )
 
 
 def _accumulate(words: tuple[str, ...]) -> dict[str, Json]:
@@ -117,44 +117,34 @@ def _accumulate(words: tuple[str, ...]) -> dict[str, Json]:
 
 
 def _bounds(path: Until | Globally) -> dict[str, Json]:
-    document: dict[str, Json] = {}
-    if path.steps is not None:
-        document["step-bounds"] = _interval(path.steps)
-    if path.time is not None:
-        document["time-bounds"] = _interval(path.time)
-    if path.rewards:
-        document["reward-bounds"] = [_reward_bound(bound) for bound in path.rewards]
-    return document
+    return without_absent(
+        {
+            "step-bounds": None if path.steps is None else _interval(path.steps),
+            "time-bounds": None if path.time is None else _interval(path.time),
+            "reward-bounds": [_reward_bound(bound) for bound in path.rewards] or None,
+        }
+    )
 
 
 def _interval(interval: Interval) -> Json:
-    document: dict[str, Json] = {}
-    if interval.lower is not None:
-        document["lower"] = write_expression(interval.lower)
-    if interval.lower_exclusive:
-        document["lower-exclusive"] = True
-    if interval.upper is not None:
-        document["upper"] = write_expression(interval.upper)
-    if interval.upper_exclusive:
-        document["upper-exclusive"] = True
-    return document
+    return without_absent(
+        {
+            "lower": write_optional(interval.lower),
+            "lower-exclusive": interval.lower_exclusive or None,
+            "upper": write_optional(interval.upper),
+            "upper-exclusive": interval.upper_exclusive or None,
+        }
+    )
 
 
 def _reward_bound(bound: RewardBound) -> Json:
-    return {
-        "exp": write_expression(bound.reward),
-        **_accumulate(bound.accumulate),
-        "bounds": _interval(bound.bounds),
-    }
+    return {"exp": write_expression(bound.reward), **_accumulate(bound.accumulate), "bounds": _interval(bound.bounds)}
 
 
 def _write_task(expression: StateCondition | StatesValues | Objective | Predicates | PolicyTask) -> Json:
     match expression:
         case StateCondition(condition, locations):
-            document: dict[str, Json] = {"op": "state-condition"}
-            if condition is not None:
-                document["exp"] = write_expression(condition)
-            return document | _locations(locations)
+            return without_absent({"op": "state-condition", "exp": write_optional(condition)}) | _locations(locations)
         case StatesValues(states):
             values = [
                 {
@@ -178,22 +168,20 @@ def _write_task(expression: StateCondition | StatesValues | Objective | Predicat
                 "objective": expression.objective,
                 "predicates": expression.predicates,
             }
-            document = {"op": "PA"}
-            document |= {key: _write_task(part) for key, part in parts.items() if part is not None}
-            return document if expression.policy_file is None else document | {"file": expression.policy_file}
+            written = {key: _write_task(part) for key, part in parts.items() if part is not None}
+            return without_absent({"op": "PA", **written, "file": expression.policy_file})
 
 
 def _write_objective(objective: Objective) -> Json:
-    document: dict[str, Json] = {"op": "objective"}
-    if objective.goal is not None:
-        document["goal"] = _write_task(objective.goal)
-    rewards = {
-        "goal-potential": objective.goal_potential,
-        "goal-reward": objective.goal_reward,
-        "step-reward": objective.step_reward,
-    }
-    document |= {key: write_expression(reward) for key, reward in rewards.items() if reward is not None}
-    return document | _accumulate(objective.accumulate)
+    return without_absent(
+        {
+            "op": "objective",
+            "goal": None if objective.goal is None else _write_task(objective.goal),
+            "goal-potential": write_optional(objective.goal_potential),
+            "goal-reward": write_optional(objective.goal_reward),
+            "step-reward": write_optional(objective.step_reward),
+        }
+    ) | _accumulate(objective.accumulate)
 
 
 def _locations(locations: tuple[AutomatonLocation, ...]) -> dict[str, Json]:
@@ -201,11 +189,7 @@ def _locations(locations: tuple[AutomatonLocation, ...]) -> dict[str, Json]:
         return {}
     return {
         "locations": [
-            {
-                "automaton": one.automaton,
-                **({} if one.index is None else {"index": one.index}),
-                "location": one.location,
-            }
+            without_absent({"automaton": one.automaton, "index": one.index, "location": one.location})
             for one in locations
         ]
     }

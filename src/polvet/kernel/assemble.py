@@ -13,7 +13,6 @@ from polvet.errors import InputError
 from polvet.model import arithmetic
 from polvet.model.expressions import (
     EQUALITY,
-    LOGICAL,
     ORDER,
     Binary,
     BoolLiteral,
@@ -275,7 +274,7 @@ class Assembler:
                 return [self.emit("JMP")] if value else []
             case Binary("∨", left, right):
                 return self.when(left, depth) + self.when(right, depth)
-            case Binary(operator, _, _) if operator in LOGICAL:
+            case Binary(("∧" | "⇒"), _, _) | Conditional():
                 fails = self.unless(condition, depth)
                 holds = [self.emit("JMP")]
                 self.land(fails)
@@ -284,11 +283,6 @@ class Assembler:
                 return self.unless(operand, depth)
             case Binary(operator, left, right) if operator in ORDER or operator in EQUALITY:
                 return [self._comparison(operator, left, right, depth)]
-            case Conditional():
-                fails = self.unless(condition, depth)
-                holds = [self.emit("JMP")]
-                self.land(fails)
-                return holds
             case _:
                 return [self.emit("JNZ", self.value(condition, Kind.BOOL, depth))]
 

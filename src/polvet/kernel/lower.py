@@ -1,7 +1,7 @@
 """From a `Network` to a program of the kernel.
 
 Joints are sorted by label, so that the moves of a state come grouped by what a policy chooses; silent ones come last.
-The edges of all joints' first participants are found by jumps on the variables their guards compare with constants
+The edges of all joints' first participants are chosen by jumps on the variables their guards compare with constants
 (`SWITCH`); the edges of further participants are looked at only where the first one moves.
 
 Fast path    updates read the state's registers and write the packed successor at once: all assignments have one index.
@@ -81,8 +81,8 @@ def lower(
     key = f"lowered {sorted(wanted)}"
     if key not in network.derived:
         network.derived[key] = _Lowering(network, wanted)
-    made: _Lowering = network.derived[key]
-    return made.copy().program(conditions, rewards)
+    lowering: _Lowering = network.derived[key]
+    return lowering.copy().program(conditions, rewards)
 
 
 class _Lowering:
@@ -283,13 +283,13 @@ class _Lowering:
         values: dict[str, Counter[int]] = defaultdict(Counter)
         tested: list[dict[str, tuple[int, int]]] = []  # per item: variable -> (value, which test)
         for item in items:
-            found: dict[str, tuple[int, int]] = {}
+            equalities: dict[str, tuple[int, int]] = {}
             for place, test in enumerate(item.tests):
                 equality = _equality(test)
-                if equality is not None and equality[0] not in found:
-                    found[equality[0]] = equality[1], place
-            tested.append(found)
-            for name, (value, _) in found.items():
+                if equality is not None and equality[0] not in equalities:
+                    equalities[equality[0]] = equality[1], place
+            tested.append(equalities)
+            for name, (value, _) in equalities.items():
                 values[name][value] += 1
         best, gain = None, 1.5
         for name, counts in values.items():
@@ -301,9 +301,9 @@ class _Lowering:
             return None
         by_value: dict[int, list[_Item]] = defaultdict(list)
         rest = []
-        for item, found in zip(items, tested, strict=True):
-            if best in found:
-                value, place = found[best]
+        for item, equalities in zip(items, tested, strict=True):
+            if best in equalities:
+                value, place = equalities[best]
                 remaining = item.tests[:place] + item.tests[place + 1 :]
                 by_value[value].append(_Item(item.joint, item.edge, remaining))
             else:

@@ -28,15 +28,15 @@ class RowWriter:
 
     def branches(self, *, is_rewarded: bool) -> tuple[list[tuple[int, int, int]], list[Branch]]:
         """Emit what the branches write; return each row's stretch of branches, and these."""
-        table, edges, found = self.moves.table, [], list[Branch]()
+        table, edges, branches = self.moves.table, [], list[Branch]()
         for source, _, outcomes in table.moves:
-            begin = len(found)
+            begin = len(branches)
             for outcome in outcomes:
                 # SOUND: a branch that is possible stays so where its probability is too small for a double.
                 chance = max(float(outcome.probability), LEAST_CHANCE)
-                found.append((chance, self._code(source, outcome, is_rewarded=is_rewarded), 0, 0))
-            edges.append((begin, len(found), -1))
-        return edges, found
+                branches.append((chance, self._code(source, outcome, is_rewarded=is_rewarded), 0, 0))
+            edges.append((begin, len(branches), -1))
+        return edges, branches
 
     def menu(self, joints: list[Joint], jumps: list[tuple[int, list[int], int]]) -> int:
         """Emit the choice among the rows of a state, none where the run has ended; return where it begins."""

@@ -24,7 +24,7 @@ from polvet.mdp.build import Built, build, build_exactly
 from polvet.mdp.exact import around
 from polvet.mdp.instants import late_until_exactly, step_back
 from polvet.mdp.solve import Value, solve
-from polvet.mdp.sparse import Float64s, Mask, Uint32s
+from polvet.mdp.sparse import Float64s, Mask, Uint32s, mask_of
 from polvet.mdp.total import total_reward
 from polvet.model.expressions import TRUE, Binary, Expression, is_expression, negation
 from polvet.model.folding import value_of
@@ -61,7 +61,7 @@ COMPARE: dict[str, Callable[[float | Fraction, float | Fraction], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What `check` found: a number between two bounds, or a truth value; `limit` says why there is none."""
+    """What `check` answers: a number between two bounds, or a truth value; `limit` says why there is none."""
 
     lower: float | None
     upper: float | None
@@ -110,15 +110,15 @@ def check_property(
     Where doubles cannot bring the bounds near enough, or cannot decide a comparison, a model that is small is asked again in fractions;
     one that is tiny always is, as long as that takes no time.
     """
-    found = _check(network, one, relative_gap, exact, budget, policy, threads)
+    result = _check(network, one, relative_gap, exact, budget, policy, threads)
     if exact:
-        return found
-    undecided = found.limit is not None and found.limit.kind is None
-    if undecided and found.states <= EXACT_STATES:
+        return result
+    undecided = result.limit is not None and result.limit.kind is None
+    if undecided and result.states <= EXACT_STATES:
         again = _check(network, one, relative_gap, True, budget, policy, threads)
-        return found if again.limit is not None else again
-    tiny = found.limit is None and found.truth is None and found.states <= TINY_STATES and policy is None
-    return _in_fractions(network, one, relative_gap, _little(budget), found) if tiny else found
+        return result if again.limit is not None else again
+    tiny = result.limit is None and result.truth is None and result.states <= TINY_STATES and policy is None
+    return _in_fractions(network, one, relative_gap, _little(budget), result) if tiny else result
 
 
 def _little(budget: Budget) -> Budget:
@@ -170,15 +170,15 @@ def _check(
         return CheckResult(None, None, limit=built.limit, **size)  # type: ignore[arg-type]
     evaluation = _Evaluation(plan, built, relative_gap, exact, budget)
     try:
-        found = evaluation.top(one.expression)
+        value = evaluation.top(one.expression)
     except LimitReached as limit:
         return CheckResult(None, None, limit=limit, **size)  # type: ignore[arg-type]
     return CheckResult(
-        found.lower,
-        found.upper,
-        found.exact,
-        found.truth,
-        limit=found.limit,
+        value.lower,
+        value.upper,
+        value.exact,
+        value.truth,
+        limit=value.limit,
         scheduler=evaluation.scheduler,
         built=built,
         **size,  # type: ignore[arg-type]
@@ -302,7 +302,7 @@ def _unsupported(part: object, where: Where) -> InputError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Answer:
     lower: float | None
     upper: float | None
     exact: Fraction | None = None
@@ -316,10 +316,9 @@ class _Evaluation:
     def __init__(self, plan: _Plan, built: Built, gap: float, exact: bool, budget: Budget) -> None:
         self.plan, self.built, self.gap, self.exact, self.budget = plan, built, gap, exact, budget
         self.scheduler: Uint32s | None = None
-        self.initial = np.zeros(built.mdp.states, dtype=bool)
-        self.initial[built.mdp.initial] = True
+        self.initial = mask_of(built.mdp.initial, built.mdp.states)
 
-    def top(self, part: PropertyExpression) -> _Found:
+    def top(self, part: PropertyExpression) -> _Answer:
         """Return the value of the whole property."""
         if not isinstance(part, Filter):
             return self.top(Filter("values", part, StatePredicate("initial")))
@@ -343,20 +342,20 @@ class _Evaluation:
                 )
             lower, upper = (_summary(part.function, bounds, self.plan.where) for bounds in (lowers, uppers))
             if value.exact is None or not self._is_told(part.function, values, states):
-                return _Found(lower, upper, None, None, value.limit)
-            return _Found(*around(value.exact), value.exact, None, value.limit)
+                return _Answer(lower, upper, None, None, value.limit)
+            return _Answer(*around(value.exact), value.exact, None, value.limit)
         low, high = self.truth(values)
         if part.function == "count":
-            return _Found(float(low[states].sum()), float(high[states].sum()))
+            return _Answer(float(low[states].sum()), float(high[states].sum()))
         combine = np.any if part.function in ("∃", "max") else np.all
         certain, possible = bool(combine(low[states])), bool(combine(high[states]))
         if certain != possible:
-            return _Found(
+            return _Answer(
                 None,
                 None,
                 limit=LimitReached("the bounds do not decide the comparison; use --exact or a smaller --gap"),
             )
-        return _Found(float(certain), float(certain), None, certain)
+        return _Answer(float(certain), float(certain), None, certain)
 
     def _is_told(self, function: str, part: Probability | ExpectedReward, states: Mask) -> bool:
         """Return whether the exact value, the best of the filter's states, is what the filter asks for."""

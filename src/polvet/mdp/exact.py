@@ -26,7 +26,7 @@ from polvet.errors import LimitReached
 from polvet.mdp.graph import connected_components, find_probability_one, find_probability_zero
 from polvet.mdp.query import Always, CumulativeReward, Query, Reach, Reward
 from polvet.mdp.solve import GOAL, GOES_ON, Value, integer_reward, solve, stops_of
-from polvet.mdp.sparse import Mask, SparseMdp, Uint32s
+from polvet.mdp.sparse import Mask, SparseMdp, Uint32s, mask_of
 
 Row = list[tuple[int, Fraction]]
 
@@ -347,6 +347,4 @@ def unfold_reward(mdp: SparseMdp, query: Reach, *, budget: Budget = UNLIMITED) -
             rest = max(0, left - amount[c])
             branches = range(branch_start[c], branch_start[c + 1])
             choices[here].append([(visit(target[b], rest), probabilities[b]) for b in branches])
-    mask = np.zeros(len(number), dtype=np.bool_)
-    mask[goal] = True
-    return SparseMdp.build([choices[i] for i in range(len(number))], initial=initial), mask
+    return SparseMdp.build([choices[i] for i in range(len(number))], initial=initial), mask_of(goal, len(number))

@@ -22,7 +22,6 @@ def step_back(
     factor = (widest + 2) * 2.0**-52
     has_choice = np.diff(mdp.choice_start) > 0
     first_choice = mdp.choice_start[:-1][has_choice].astype(np.int64)
-    first_branch = mdp.branch_start[:-1].astype(np.int64)
     best = np.minimum if minimise else np.maximum
     bounds = []
     for value, scale in ((lower, 1 - factor), (upper, 1 + factor)):
@@ -30,8 +29,7 @@ def step_back(
         for _ in range(steps):
             budget.check()
             if mdp.choices:
-                sums = np.add.reduceat(mdp.probability * current[mdp.target], first_branch) * scale
-                current[has_choice] = best.reduceat(sums, first_choice)
+                current[has_choice] = best.reduceat(mdp.expected(current) * scale, first_choice)
         bounds.append(current)
     return bounds[0], bounds[1]
 

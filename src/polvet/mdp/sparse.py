@@ -15,7 +15,7 @@ at most one choice.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -34,6 +34,13 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 LEAST_NORMAL = float(np.finfo(np.float64).tiny)
 SUM_TOLERANCE = 1e-9
+
+
+def mask_of(places: Any, size: int) -> Mask:
+    """Return the mask of so many entries that is true at these places."""
+    mask = np.zeros(size, dtype=np.bool_)
+    mask[places] = True
+    return mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +115,26 @@ class SparseMdp:
     def is_deterministic(self) -> bool:
         """Whether no state has more than one choice: a DTMC."""
         return bool((np.diff(self.choice_start) <= 1).all())
+
+    def owners(self) -> NDArray[np.int64]:
+        """Return the state of each choice."""
+        return np.repeat(np.arange(self.states), np.diff(self.choice_start).astype(np.int64))
+
+    def expected(self, values: NDArray[Any]) -> Float64s:
+        """Return the mean of the states' values after each choice.
+
+        >>> SparseMdp.build([[[(1, 0.5), (2, 0.5)]], [], []]).expected(np.array([0.0, 1.0, 3.0])).tolist()
+        [2.0]
+        """
+        if not self.choices:
+            return np.zeros(0)
+        return np.asarray(
+            np.add.reduceat(self.probability * values[self.target], self.branch_start[:-1].astype(np.int64))
+        )
+
+    def from_everywhere(self) -> SparseMdp:
+        """Return the same MDP with every state initial."""
+        return replace(self, initial=np.arange(self.states, dtype=np.uint32))
 
     @property
     def is_exact(self) -> bool:

@@ -15,7 +15,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.mdp.graph import end_components, find_probability_zero
 from polvet.mdp.query import Reward
 from polvet.mdp.solve import Value, solve
-from polvet.mdp.sparse import Mask, SparseMdp, Uint32s
+from polvet.mdp.sparse import Mask, SparseMdp, Uint32s, mask_of
 
 
 def total_reward(
@@ -31,9 +31,7 @@ def total_reward(
         )
     everything = end_components(mdp)
     earning = everything.choices & ~free
-    endless = np.zeros(mdp.states, dtype=bool)
-    state_of = np.repeat(np.arange(mdp.states), np.diff(mdp.choice_start).astype(np.int64))
-    endless[state_of[earning]] = True
+    endless = mask_of(mdp.owners()[earning], mdp.states)
     if endless.any():
         infinite = ~find_probability_zero(mdp, endless)
         if infinite[mdp.initial].any():
@@ -115,9 +113,9 @@ def _solve_stopping(
     flat = [gain for place in gains for gain in place]
     initial = sorted({int(number[state]) for state in mdp.initial})
     smaller = SparseMdp.build(rows, initial=initial, rewards={name: flat})
-    goal = np.zeros(stop + 1, dtype=bool)
-    goal[stop] = True
-    value = solve(smaller, Reward(name, goal, minimise), relative_gap=gap, exact=exact, budget=budget)
+    value = solve(
+        smaller, Reward(name, mask_of(stop, stop + 1), minimise), relative_gap=gap, exact=exact, budget=budget
+    )
     return Value(
         value.lower,
         value.upper,

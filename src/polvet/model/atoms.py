@@ -65,11 +65,11 @@ def in_pddl(name: str) -> str:
 
 def read_atoms(variables: Sequence[Variable], text: str, where: Where) -> dict[str, bool | int]:
     """Return the truth of every atom and the value of every number of a state that is written as `show_atoms` does."""
-    told = [one for one in variables if not one.is_location]
-    numbers = {one.name for one in told if one.kind is not Kind.BOOL and one.values is None}
-    plain = [one.name for one in told if one.kind is Kind.BOOL]
-    atoms = dict.fromkeys([*plain, *(name for one in told for name in one.values or () if name != NONE)])
-    found: dict[str, bool | int] = dict.fromkeys(atoms, False)
+    shown = [one for one in variables if not one.is_location]
+    numbers = {one.name for one in shown if one.kind is not Kind.BOOL and one.values is None}
+    plain = [one.name for one in shown if one.kind is Kind.BOOL]
+    atoms = dict.fromkeys([*plain, *(name for one in shown for name in one.values or () if name != NONE)])
+    values: dict[str, bool | int] = dict.fromkeys(atoms, False)
     for fluent, value, atom in PART.findall(text):
         predicate, *terms = (fluent or atom).strip("() \t\r\n").lower().split()
         name = f"{predicate}({','.join(terms)})" if terms else predicate
@@ -78,7 +78,7 @@ def read_atoms(variables: Sequence[Variable], text: str, where: Where) -> dict[s
         if name not in (numbers if fluent else atoms):
             what = "number" if fluent else "atom"
             raise InputError(f"'{name}' is no {what} that changes.", where, suggest(name, numbers if fluent else atoms))
-        found[name] = int(value) if fluent else True
-    for name in sorted(numbers - found.keys()):
+        values[name] = int(value) if fluent else True
+    for name in sorted(numbers - values.keys()):
         raise InputError(f"'{name}' has no value.", where, f"Add (= {in_pddl(name)} 0).")
-    return found
+    return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polvet.model.expressions import FALSE, TRUE, Expression, negation
+from polvet.model.expressions import Expression, negation
 from polvet.model.infix import chained_operands
 from polvet.model.network import Network
 
@@ -13,13 +13,9 @@ def deadlock_condition(network: Network) -> Expression:
     It reads guards alone: where assignments that leave their bounds disable operators, it tells too few states.
     """
     enabled = [
-        _joined("∧", [_joined("∨", [network.edges[k].guard for k in edges]) for edges in joint.participants])
+        chained_operands(
+            "∧", [chained_operands("∨", [network.edges[k].guard for k in edges]) for edges in joint.participants]
+        )
         for joint in network.joints
     ]
-    return negation(_joined("∨", enabled))
-
-
-def _joined(sign: str, parts: list[Expression]) -> Expression:
-    if not parts:
-        return TRUE if sign == "∧" else FALSE
-    return chained_operands(sign, parts)
+    return negation(chained_operands("∨", enabled))

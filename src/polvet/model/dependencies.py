@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 
 from polvet.model.automata import Function
-from polvet.model.expressions import Call, Expression, children, names
+from polvet.model.expressions import Call, Expression, names, parts_of
 
 
 def find_cycle(nodes: Iterable[str], successors: Callable[[str], Iterable[str]]) -> list[str] | None:
@@ -40,14 +40,7 @@ def circle(names_on_it: list[str]) -> str:
 
 def calls(expression: Expression) -> list[str]:
     """Return the functions that the expression calls, each once."""
-    found: dict[str, None] = {}
-    pending = [expression]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Call):
-            found[part.function] = None
-        pending += children(part)
-    return list(found)
+    return list(dict.fromkeys(part.function for part in parts_of(expression) if isinstance(part, Call)))
 
 
 def varying_functions(functions: Iterable[Function], variables: Set[str]) -> frozenset[str]:

@@ -92,7 +92,7 @@ def compile_expression(expression: Expression, position: Mapping[str, int], *, e
 def _any_of(
     parts: Sequence[Expression], position: Mapping[str, int], build: Callable[[Expression], Evaluator]
 ) -> Evaluator:
-    """Return the function of a long disjunction; where all its parts begin with `x = 3`, they are found by the value of `x`."""
+    """Return the function of a long disjunction; where all its parts begin with `x = 3`, they are looked up by the value of `x`."""
     tests = [build(part) for part in parts]
     firsts = [first for part in parts if (first := first_equality(part)) is not None]
     if len(firsts) < len(parts) or len({name for name, _ in firsts}) > 1:

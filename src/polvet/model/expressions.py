@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import TypeAlias, TypeGuard, get_args
 
 
@@ -157,12 +158,14 @@ def literal(value: bool | int | float | Fraction) -> BoolLiteral | IntLiteral | 
 
 def conjunction(*operands: Expression) -> Expression:
     """Return the conjunction; none of it is `true`."""
-    result: Expression | None = None
-    for operand in operands:
-        if operand == TRUE:
-            continue
-        result = operand if result is None else Binary("∧", result, operand)
-    return TRUE if result is None else result
+    parts = [operand for operand in operands if operand != TRUE]
+    return reduce(lambda left, right: Binary("∧", left, right), parts) if parts else TRUE
+
+
+def disjunction(*operands: Expression) -> Expression:
+    """Return the disjunction; none of it is `false`."""
+    parts = [operand for operand in operands if operand != FALSE]
+    return reduce(lambda left, right: Binary("∨", left, right), parts) if parts else FALSE
 
 
 def first_equality(condition: Expression) -> tuple[str, int] | None:
@@ -178,16 +181,6 @@ def first_equality(condition: Expression) -> tuple[str, int] | None:
             return name, value
         case _:
             return None
-
-
-def disjunction(*operands: Expression) -> Expression:
-    """Return the disjunction; none of it is `false`."""
-    result: Expression | None = None
-    for operand in operands:
-        if operand == FALSE:
-            continue
-        result = operand if result is None else Binary("∨", result, operand)
-    return FALSE if result is None else result
 
 
 def negation(operand: Expression) -> Expression:
@@ -274,7 +267,7 @@ def names(expression: Expression) -> set[str]:
     """
     if isinstance(expression, BoolLiteral | IntLiteral | RealLiteral):
         return set()
-    found: set[str] = set()
+    read: set[str] = set()
     seen: set[int] = set()
     pending: list[Expression] = [expression]
     while pending:
@@ -283,19 +276,22 @@ def names(expression: Expression) -> set[str]:
             continue
         seen.add(id(part))
         if isinstance(part, Name):
-            found.add(part.name)
+            read.add(part.name)
         elif isinstance(part, ArrayBuild):
-            found |= names(part.length) | (names(part.element) - {part.variable})
+            read |= names(part.length) | (names(part.element) - {part.variable})
         else:
             pending += children(part)
-    return found
+    return read
+
+
+def parts_of(expression: Expression) -> Iterator[Expression]:
+    """Yield the expression and all its sub-expressions, shared ones each time."""
+    pending = [expression]
+    while pending:
+        yield (part := pending.pop())
+        pending += children(part)
 
 
 def size(expression: Expression) -> int:
     """Return the number of nodes, shared ones counted each time."""
-    count, pending = 0, [expression]
-    while pending:
-        part = pending.pop()
-        count += 1
-        pending += children(part)
-    return count
+    return sum(1 for _ in parts_of(expression))

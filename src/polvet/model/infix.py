@@ -37,9 +37,10 @@ Differs  `Select`, which only instantiation makes, is written as an access to an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from typing import NamedTuple, NoReturn
 
 from polvet.errors import InputError, Where
@@ -194,8 +195,8 @@ class _Parser:
         raise InputError(what, where, hint)
 
     def _unexpected(self, token: Token, wanted: str, hint: str | None = None) -> NoReturn:
-        found = "the text ends" if token.kind == "end" else f"'{_shown(token.text)}' stands"
-        self._refuse(token.offset, f"{found} where {wanted} should be.", hint or "Complete the expression there.")
+        stands = "the text ends" if token.kind == "end" else f"'{_shown(token.text)}' stands"
+        self._refuse(token.offset, f"{stands} where {wanted} should be.", hint or "Complete the expression there.")
 
     def _peek(self) -> Token:
         return self.tokens[self.position]
@@ -347,16 +348,15 @@ def negative(operand: Expression) -> Expression:
     return Binary("-", IntLiteral(0), operand)
 
 
-def chained_operands(sign: str, operands: list[Expression]) -> Expression:
-    """Return the operands joined by an associative logical sign: from the left, or balanced beyond MAX_CHAIN."""
+def chained_operands(sign: str, operands: Sequence[Expression]) -> Expression:
+    """Return the operands joined by an associative sign: from the left, or balanced beyond MAX_CHAIN; none of ∧ is true, of ∨ false."""
+    if not operands:
+        return {"∧": TRUE, "∨": FALSE}[sign]
     if len(operands) > MAX_CHAIN:
         middle = len(operands) // 2
         halves = chained_operands(sign, operands[:middle]), chained_operands(sign, operands[middle:])
         return Binary(sign, *halves)
-    result = operands[0]
-    for operand in operands[1:]:
-        result = Binary(sign, result, operand)
-    return result
+    return reduce(lambda left, right: Binary(sign, left, right), operands)
 
 
 def built_in(name: str, arguments: tuple[Expression, ...]) -> Expression:
@@ -375,7 +375,7 @@ def built_in(name: str, arguments: tuple[Expression, ...]) -> Expression:
         case "array", (Name(variable), length, element) if unquoted(variable) is None:
             return ArrayBuild(variable, length, element)
         case (("min" | "max"), (_, _, *_)):
-            return _folded(name, arguments)
+            return chained_operands(name, arguments)
         case _, (left, right) if name in BINARY_FUNCTIONS:
             return Binary(BINARY_FUNCTIONS[name], left, right)
         case _, (operand,) if name in UNARY_FUNCTIONS:
@@ -389,16 +389,6 @@ def built_in(name: str, arguments: tuple[Expression, ...]) -> Expression:
         "max": "two or more arguments",
     }.get(name, "two arguments" if name in BINARY_FUNCTIONS else "one argument")
     raise ValueError(f"{name}() takes {takes}, not {len(arguments)}.")
-
-
-def _folded(name: str, arguments: tuple[Expression, ...]) -> Expression:
-    if len(arguments) > MAX_CHAIN:
-        middle = len(arguments) // 2
-        return Binary(name, _folded(name, arguments[:middle]), _folded(name, arguments[middle:]))
-    result = arguments[0]
-    for argument in arguments[1:]:
-        result = Binary(name, result, argument)
-    return result
 
 
 def _shown(text: str) -> str:
@@ -441,14 +431,20 @@ def _conditional_text(expression: Conditional) -> tuple[str, int]:
     return f"{condition} ? {then} : {_dumped(expression.otherwise, CONDITION)}", CONDITION
 
 
-def _real_text(value: Fraction) -> tuple[str, int]:
-    shift, rest = 0, value.denominator
+def decimal_places(value: Fraction) -> int | None:
+    """Return how many digits the decimal has behind its point; None where no decimal hits the fraction."""
+    places, rest = 0, value.denominator
     for prime in (2, 5):
         power = 0
         while rest % prime == 0:
             rest, power = rest // prime, power + 1
-        shift = max(shift, power)
-    if rest != 1 or shift > MAX_DIGITS or abs(value.numerator) >= 10 ** (MAX_DIGITS // 2):
+        places = max(places, power)
+    return places if rest == 1 else None
+
+
+def _real_text(value: Fraction) -> tuple[str, int]:
+    shift = decimal_places(value)
+    if shift is None or shift > MAX_DIGITS or abs(value.numerator) >= 10 ** (MAX_DIGITS // 2):
         return f"real({value.numerator}/{value.denominator})", LEAF
     digits = str(abs(value.numerator) * 10**shift // value.denominator).rjust(shift + 1, "0")
     split = len(digits) - shift

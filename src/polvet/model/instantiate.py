@@ -135,43 +135,43 @@ class _Builder:
             match root.names.get(name):
                 case Binary("=", Name(owner), IntLiteral(value)):
                     names.setdefault(owner, {}).setdefault(value, name)
-        found = []
+        variables = []
         for variable in self.variables:
-            told = names.get(variable.name, {})
-            is_named = variable.lower == 0 and variable.upper is not None and len(told) >= 2
+            named = names.get(variable.name, {})
+            is_named = variable.lower == 0 and variable.upper is not None and len(named) >= 2
             wanted = range(int(variable.upper or 0) + 1) if is_named else range(0)
-            if is_named and all(k in told for k in wanted if k):
-                variable = replace(variable, values=tuple(told.get(k, NONE_OF_THEM) for k in wanted))
-            found.append(variable)
-        return tuple(found)
+            if is_named and all(k in named for k in wanted if k):
+                variable = replace(variable, values=tuple(named.get(k, NONE_OF_THEM) for k in wanted))
+            variables.append(variable)
+        return tuple(variables)
 
     # -- variables
 
     def _instances(self, automata: Mapping[str, Automaton]) -> list[tuple[Automaton, str]]:
-        seen: Counter[str] = Counter()
+        count: Counter[str] = Counter()
         result = []
         for instance in self.model.system.instances:
             if instance.automaton not in automata:
                 hint = suggest(instance.automaton, automata)
                 raise InputError(f"no automaton '{instance.automaton}'.", self.model.system.where, hint)
-            seen[instance.automaton] += 1
-            count = seen[instance.automaton]
-            name = instance.automaton if count == 1 else f"{instance.automaton}#{count}"
+            count[instance.automaton] += 1
+            number = count[instance.automaton]
+            name = instance.automaton if number == 1 else f"{instance.automaton}#{number}"
             result.append((automata[instance.automaton], name))
         return result
 
     def _declare_variables(self, instances: list[tuple[Automaton, str]]) -> None:
-        root = Scope(self.symbols, self._functions(self.model.functions), self.locations)
-        taken = Counter(declaration.name for declaration in self.model.variables)
-        taken.update(self.constants)
-        taken.update(declaration.name for automaton, _ in instances for declaration in automaton.variables)
+        root = Scope(self.symbols, _by_name(self.model.functions), self.locations)
+        uses = Counter(declaration.name for declaration in self.model.variables)
+        uses.update(self.constants)
+        uses.update(declaration.name for automaton, _ in instances for declaration in automaton.variables)
         for declaration in self.model.variables:
             self._declare(declaration, declaration.name, None, root)
         for automaton, name in instances:
             local: dict[str, Symbol] = {}
             self.local.append(local)
             for declaration in automaton.variables:
-                full = declaration.name if taken[declaration.name] == 1 else f"{name}.{declaration.name}"
+                full = declaration.name if uses[declaration.name] == 1 else f"{name}.{declaration.name}"
                 self._declare(declaration, full, name, root)
                 if full in self.symbols:
                     local[declaration.name] = self.symbols[f"{name}.{declaration.name}"] = self.symbols[full]
@@ -266,11 +266,8 @@ class _Builder:
 
     # -- scopes and transient variables
 
-    def _functions(self, functions: Iterable[Function]) -> dict[str, tuple[Function, Scope | None]]:
-        return {function.name: (function, None) for function in functions}
-
     def _scopes(self, instances: list[tuple[Automaton, str]]) -> tuple[Scope, Scope, list[_Part]]:
-        functions = self._functions(self.model.functions)
+        functions = _by_name(self.model.functions)
         assigned = self._assigned_transients()
         resting: dict[str, Symbol] = {}  # the value of each transient in a state
         moving: dict[str, Symbol] = {}  # what right-hand sides see of it
@@ -279,7 +276,7 @@ class _Builder:
         own: dict[str | None, tuple[dict[str, Symbol], dict[str, Symbol]]] = {None: (resting, moving)}
         parts = []
         for (automaton, name), local in zip(instances, self.local, strict=True):
-            views = {**functions, **self._functions(automaton.functions)}
+            views = {**functions, **_by_name(automaton.functions)}
             rests: dict[str, Symbol] = dict(local)
             moves: dict[str, Symbol] = dict(local)
             own[name] = (rests, moves)
@@ -310,10 +307,10 @@ class _Builder:
 
     def _assigned_transients(self) -> set[str]:
         transient = {declaration.name for _, declaration, _ in self.transients}
-        found = set()
+        assigned = set()
         for automaton in self.model.automata:
             if isinstance(automaton.edges, TableEdges):
-                found |= {REWARD} if automaton.edges.table.is_rewarded else set()
+                assigned |= {REWARD} if automaton.edges.table.is_rewarded else set()
                 continue
             for edge in automaton.edges:
                 for assignment in (*edge.assignments, *(a for one in edge.destinations for a in one.assignments)):
@@ -321,8 +318,8 @@ class _Builder:
                     while isinstance(target, Element):
                         target = target.array
                     if isinstance(target, Name) and target.name in transient:
-                        found.add(target.name)
-        return found
+                        assigned.add(target.name)
+        return assigned
 
     def _resting_value(self, name: str, owner: str | None, parts: list[_Part], default: Symbol) -> Symbol:
         value = default
@@ -390,7 +387,7 @@ class _Builder:
         synchronisations = self.model.system.synchronisations
         if synchronisations is None:
             return [action for mine in written for action in mine if action is not None]
-        found = []
+        labels = []
         for one in synchronisations:
             moving = [
                 action in mine or action in instance.input_enable
@@ -398,22 +395,22 @@ class _Builder:
                 if action is not None
             ]
             if moving and all(moving) and one.result is not None:
-                found.append(one.result)
-        return found
+                labels.append(one.result)
+        return labels
 
     def _edges_of(self, part: _Part) -> dict[str | None, tuple[int, ...]]:
         if isinstance(part.automaton.edges, TableEdges) and self.model.system.instances == (Instance(part.name),):
             self.moves = TableMoves(part.automaton.edges.table, part.automaton.edges.where, part.name)
             return self.moves.by_label()
-        found: dict[str | None, list[int]] = {}
+        by_action: dict[str | None, list[int]] = {}
         places = {location.name: number for number, location in enumerate(part.automaton.locations)}
         for edge in part.automaton.edges:
             network_edge = self._edge(part, edge, places)
             if network_edge.guard == FALSE:
                 continue
-            found.setdefault(edge.action, []).append(len(self.edges))
+            by_action.setdefault(edge.action, []).append(len(self.edges))
             self.edges.append(network_edge)
-        return {action: tuple(edges) for action, edges in found.items()}
+        return {action: tuple(edges) for action, edges in by_action.items()}
 
     def _edge(self, part: _Part, edge: Edge, places: Mapping[str, int]) -> NetworkEdge:
         if edge.rate is not None:
@@ -523,6 +520,10 @@ class _Builder:
     def _expect_bool(self, expression: Expression, where: Where, key: str) -> None:
         if (kind := self._kind(expression, where, key)) is not Kind.BOOL:
             raise InputError(f"a condition is a {kind.value}, not a bool.", where.at(key), "Compare it with something.")
+
+
+def _by_name(functions: Iterable[Function]) -> dict[str, tuple[Function, Scope | None]]:
+    return {function.name: (function, None) for function in functions}
 
 
 def _actions(automaton: Automaton) -> dict[str | None, None]:

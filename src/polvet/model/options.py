@@ -56,18 +56,18 @@ class TaskOptions:
 
         What else is avoided is part of a certificate's own claim; a domain is a file that it speaks about.
         """
-        found: dict[str, str] = {}
+        document: dict[str, str] = {}
         if self.constants:
-            found["constants"] = ",".join(
+            document["constants"] = ",".join(
                 f"{name}={str(value).lower() if isinstance(value, bool) else value}"
                 for name, value in self.constants.items()
             )
-        found |= {role: text for role in ROLES if (text := getattr(self, role)) is not None}
+        document |= {role: text for role in ROLES if (text := getattr(self, role)) is not None}
         if self.out_of_bounds is not OutOfBounds.ERROR:
-            found["out_of_bounds"] = self.out_of_bounds.value
+            document["out_of_bounds"] = self.out_of_bounds.value
         if self.mode is not None:
-            found["mode"] = self.mode
-        return found
+            document["mode"] = self.mode
+        return document
 
     def arguments(self) -> list[str]:
         """Return the words that give these options on the command line."""

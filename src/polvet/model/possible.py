@@ -103,18 +103,18 @@ class _Reading:
 
     def compared(self, operator: str, left: Expression, right: Expression) -> Expression:
         """Return the comparison as a condition over integers."""
-        found: Expression = FALSE
+        condition: Expression = FALSE
         for (one, x), (other, y) in product(self.cases(left), self.cases(right)):
             holds = folding.binary("∧", folding.binary("∧", one, other), self._sign(operator, _added(x, y, -1)))
-            found = folding.binary("∨", found, holds)
-        return found
+            condition = folding.binary("∨", condition, holds)
+        return condition
 
     def cases(self, expression: Expression) -> list[_Case]:
         """Return the value by cases that exclude each other and leave nothing out."""
-        found = [case for case in self._cases(expression) if case[0] != FALSE]
-        if len(found) > MOST_CASES:
+        cases = [case for case in self._cases(expression) if case[0] != FALSE]
+        if len(cases) > MOST_CASES:
             raise _Unread
-        return found
+        return cases
 
     def _cases(self, expression: Expression) -> Iterator[_Case]:
         match expression:

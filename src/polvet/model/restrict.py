@@ -27,11 +27,11 @@ def targets(update: Update) -> set[str]:
 
 def reads(update: Update) -> set[str]:
     """Return the names on which the written value, and which scalar is written, depend."""
-    found = names(update.value)
+    read = names(update.value)
     if isinstance(update.target, Select):
         for index in update.target.indices:
-            found |= names(index)
-    return found
+            read |= names(index)
+    return read
 
 
 def steering(task: Task) -> Iterator[Expression]:

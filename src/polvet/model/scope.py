@@ -57,10 +57,7 @@ class Scope:
 
     def scalar(self, expression: Expression, where: Where = NOWHERE) -> Expression:
         """Return the expression over scalars only."""
-        symbol = self.expand(expression, where)
-        if isinstance(symbol, tuple):
-            raise InputError("an array stands where a single value is needed.", where, "Access one of its elements.")
-        return symbol
+        return _single(self.expand(expression, where), where)
 
     def leaf(self, expression: Expression) -> Symbol | None:
         """Return the symbol of a name that is known, of a truth value or of a small number; None: expand it, and say where."""
@@ -132,10 +129,7 @@ class Scope:
                 )
 
     def _scalar(self, expression: Expression, bound: Mapping[str, Symbol], where: Where) -> Expression:
-        symbol = self._expand(expression, bound, where)
-        if isinstance(symbol, tuple):
-            raise InputError("an array stands where a single value is needed.", where, "Access one of its elements.")
-        return symbol
+        return _single(self._expand(expression, bound, where), where)
 
     def constant_int(self, expression: Expression, bound: Mapping[str, Symbol], where: Where) -> int:
         """Return the length of an array, which must be known before the model runs."""
@@ -192,6 +186,12 @@ class Scope:
         symbol = self.names.get(variable.name, IntLiteral(0))
         assert not isinstance(symbol, tuple)
         return folding.binary(operator, symbol, IntLiteral(known.index(wanted)))
+
+
+def _single(symbol: Symbol, where: Where) -> Expression:
+    if isinstance(symbol, tuple):
+        raise InputError("an array stands where a single value is needed.", where, "Access one of its elements.")
+    return symbol
 
 
 def _quoted(expression: Expression) -> bool:

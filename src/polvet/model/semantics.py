@@ -61,8 +61,8 @@ class _OnDemand(dict[int, T]):
         self._make = make
 
     def __missing__(self, edge: int) -> T:
-        made = self[edge] = self._make(edge)
-        return made
+        item = self[edge] = self._make(edge)
+        return item
 
 
 class Semantics:
@@ -157,7 +157,7 @@ class Semantics:
         table = moves.table
         if any(state[self.position[event]] for event in table.events):
             return []
-        found = []
+        moves_of_rows = []
         for number in moves.by_state.get(int(state[self.position[STATE]]), ()):
             source, action, outcomes = table.moves[number]
             following = []
@@ -169,8 +169,8 @@ class Semantics:
                     values[self.position[REWARD]] = float(outcome.reward)
                 after, scratch = tuple(values[: len(state)]), tuple(values[len(state) :])
                 following.append(Outcome(outcome.probability, after, scratch))
-            found.append(Move(table.labels[action], (number,), tuple(following)))
-        return found
+            moves_of_rows.append(Move(table.labels[action], (number,), tuple(following)))
+        return moves_of_rows
 
     def applicable(self, state: State) -> tuple[str, ...]:
         """Return the labels of the enabled operators, in the model's order."""
@@ -189,7 +189,7 @@ class Semantics:
     def _find_candidates(self, edges: tuple[int, ...]) -> Callable[[State], Sequence[int]]:
         """Return the function from a state to the edges that may be enabled there, in their order.
 
-        Many edges whose guards begin with `x = 3`, as in a world given state by state, are found by the value of `x`.
+        Many edges whose guards begin with `x = 3`, as in a world given state by state, are looked up by the value of `x`.
         """
         # SOUND: a guard is read from the left, so an edge is left out only where the first part of its guard is false.
         firsts = {edge: first_equality(self.network.edges[edge].guard) for edge in edges}
@@ -200,12 +200,12 @@ class Semantics:
         others = tuple(edge for edge, first in firsts.items() if first is None or first[0] != name)
         if len(others) > FEW_EDGES:
             return lambda state: edges
-        found: dict[Value, list[int]] = {}
+        of_value: dict[Value, list[int]] = {}
         for edge, first in firsts.items():
             if first is not None and first[0] == name:
-                found.setdefault(first[1], []).append(edge)
+                of_value.setdefault(first[1], []).append(edge)
         order = {edge: k for k, edge in enumerate(edges)}
-        by_value = {value: sorted((*mine, *others), key=order.__getitem__) for value, mine in found.items()}
+        by_value = {value: sorted((*mine, *others), key=order.__getitem__) for value, mine in of_value.items()}
         place = self.position[name]
         return lambda state: by_value.get(state[place], others)
 
@@ -250,7 +250,7 @@ class Semantics:
             yield Outcome(probability, values[:size], values[size:])
 
     def _distribution(self, start: State, edge: int) -> list[tuple[Fraction, list[_Write]]]:
-        # SOUND: remembered only where no probability reads a variable, and after it was found to be a distribution.
+        # SOUND: remembered only where no probability reads a variable, and after it was seen to be a distribution.
         if edge in self._everywhere:
             return self._everywhere[edge]
         where = self.network.edges[edge].where

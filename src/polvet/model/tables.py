@@ -25,6 +25,8 @@ from polvet.model.network import Branch, NetworkEdge, Update
 EVENTS = ("failed", "reached", "ended")
 STATE = "s"
 REWARD = "reward"
+RESERVED = (STATE, REWARD, *EVENTS)
+"""Names that are no feature's."""
 HERE = "here"
 """The one location of the automaton."""
 TABLE_FORMAT = "table-world/1"
@@ -114,8 +116,8 @@ class TransitionTable:
     @cached_property
     def _numbers(self) -> dict[tuple[int, ...], int]:
         """The number of the state with these features; empty where they do not tell all states apart."""
-        found = {row: number for number, row in enumerate(zip(*self.features.values(), strict=True))}
-        return found if len(found) == self.states else {}
+        numbers = {row: number for number, row in enumerate(zip(*self.features.values(), strict=True))}
+        return numbers if len(numbers) == self.states else {}
 
     def check(self) -> None:
         """Raise an InputError, with its place, where the table is none."""
@@ -125,13 +127,12 @@ class TransitionTable:
             raise InputError(what, where, f"Name states from 0 to {self.states - 1}.")
         if not self.labels or len(set(self.labels)) != len(self.labels) or not all(self.labels):
             raise InputError("the labels are not different names.", where, "Give each action a name of its own.")
-        reserved = {STATE, REWARD, *EVENTS}
         for name, values in self.features.items():
-            if name in reserved or not name or len(values) != self.states:
+            if name in RESERVED or not name or len(values) != self.states:
                 raise InputError(
                     f"the feature '{name}' has a reserved name, or not one value per state.",
                     where,
-                    f"Give {self.states} values, and another name than {', '.join(sorted(reserved))}.",
+                    f"Give {self.states} values, and another name than {', '.join(sorted(RESERVED))}.",
                 )
         for source, action, outcomes in self.moves:
             if not 0 <= source < self.states or not 0 <= action < len(self.labels):
@@ -195,17 +196,17 @@ class TableMoves(Rows[NetworkEdge]):
     @cached_property
     def by_state(self) -> Mapping[int, Sequence[int]]:
         """The numbers of each state's rows, by label as the network has them."""
-        found: dict[int, list[int]] = {}
+        numbers: dict[int, list[int]] = {}
         for index, (source, _, _) in enumerate(self.table.moves):
-            found.setdefault(source, []).append(index)
-        return found
+            numbers.setdefault(source, []).append(index)
+        return numbers
 
     def by_label(self) -> dict[str | None, tuple[int, ...]]:
         """Return the numbers of the rows by label."""
-        found: dict[str | None, list[int]] = {label: [] for label in self.table.used_labels}
+        numbers: dict[str | None, list[int]] = {label: [] for label in self.table.used_labels}
         for index, (_, action, _) in enumerate(self.table.moves):
-            found[self.table.labels[action]].append(index)
-        return {label: tuple(indices) for label, indices in found.items()}
+            numbers[self.table.labels[action]].append(index)
+        return {label: tuple(indices) for label, indices in numbers.items()}
 
     def writing(self, names: Collection[str]) -> Iterator[NetworkEdge]:
         """Yield the edges that may write one of these variables."""

@@ -70,19 +70,19 @@ class Task:
 
 def resolved(network: Network, expression: Expression, where: Where) -> tuple[Expression, Kind]:
     """Return the expression over the network's scalars, and whether it is a truth value, an integer or a real."""
-    found = network.resolve(expression, where)
+    scalar = network.resolve(expression, where)
     try:
-        return found, kind_of(found, {variable.name: variable.kind for variable in network.variables})
+        return scalar, kind_of(scalar, {variable.name: variable.kind for variable in network.variables})
     except InputError as error:
         raise InputError(error.what, where, error.hint) from None
 
 
 def condition(network: Network, expression: Expression, where: Where) -> Expression:
     """Return the condition over the network's scalars; anything but a truth value is an InputError."""
-    found, kind = resolved(network, expression, where)
+    scalar, kind = resolved(network, expression, where)
     if kind is not Kind.BOOL:
         raise InputError(f"the condition is a {kind.value}, not a bool.", where, "Compare it with something.")
-    return found
+    return scalar
 
 
 def state_from_names(network: Network, values: Mapping[str, Any], where: Where) -> State:
@@ -132,7 +132,12 @@ def _named_value(variable: Variable, values: Mapping[str, Any], where: Where) ->
     return true[0] if true else 0
 
 
-def state_to_names(network: Network, state: State) -> dict[str, Any]:
+def show_names(state: Mapping[str, Any]) -> str:
+    """Return a state given by names as people write it."""
+    return ",".join(f"{name}={value}" for name, value in state.items())
+
+
+def state_to_names(network: Network, state: State) -> Json:
     """Return the state as `{"x": 3, "crashed": false}`, locations by name."""
     return {
         variable.name: show_value(variable, value) if variable.is_location else value

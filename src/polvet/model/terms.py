@@ -16,6 +16,8 @@ from typing import NoReturn, TypeAlias
 
 from polvet.errors import InputError, Where
 from polvet.model.expressions import (
+    FALSE,
+    TRUE,
     Binary,
     BoolLiteral,
     Call,
@@ -26,7 +28,14 @@ from polvet.model.expressions import (
     RealLiteral,
     Unary,
 )
-from polvet.model.infix import chained_operands, dump_expression, negative, parse_expression
+from polvet.model.infix import (
+    UNARY_FUNCTIONS,
+    chained_operands,
+    decimal_places,
+    dump_expression,
+    negative,
+    parse_expression,
+)
 
 TERMS = Where("term")
 EXPRESSION_TYPES: tuple[type, ...] = Expression.__args__
@@ -184,7 +193,7 @@ Binary(operator='/', left=IntLiteral(value=1), right=IntLiteral(value=3)))
         case Fraction():
             if value.denominator == 1:
                 return IntLiteral(value.numerator)
-            if _is_decimal(value):
+            if decimal_places(value) is not None:
                 return RealLiteral(value)
             return Binary("/", IntLiteral(value.numerator), IntLiteral(value.denominator))
         case _ if isinstance(value, EXPRESSION_TYPES):
@@ -207,12 +216,12 @@ def every(*conditions: Termlike) -> Term:
     >>> every("a", "b < 2", "c")
     Term('a && b < 2 && c')
     """
-    return Term(_joined("∧", conditions, neutral=True))
+    return Term(chained_operands("∧", [one for one in map(expression_of, conditions) if one != TRUE]))
 
 
 def some(*conditions: Termlike) -> Term:
     """Return the disjunction; of nothing it is false."""
-    return Term(_joined("∨", conditions, neutral=False))
+    return Term(chained_operands("∨", [one for one in map(expression_of, conditions) if one != FALSE]))
 
 
 def total(*summands: Termlike) -> Term:
@@ -244,18 +253,10 @@ def function(name: str, *arguments: Termlike) -> Term:
     >>> function("floor", "x / 2"), function("next", "x", 1)
     (Term('floor(x / 2)'), Term('next(x, 1)'))
     """
-    from polvet.model.infix import UNARY_FUNCTIONS
-
     operands = tuple(expression_of(argument) for argument in arguments)
     if name in UNARY_FUNCTIONS and len(operands) == 1:
         return Term(Unary(name, operands[0]))
     return Term(Call(name, operands))
-
-
-def _joined(sign: str, conditions: tuple[Termlike, ...], *, neutral: bool) -> Expression:
-    operands = [expression_of(one) for one in conditions]
-    operands = [one for one in operands if one != BoolLiteral(neutral)]
-    return chained_operands(sign, operands) if operands else BoolLiteral(neutral)
 
 
 def balanced(sign: str, operands: list[Expression]) -> Expression:
@@ -266,11 +267,3 @@ def balanced(sign: str, operands: list[Expression]) -> Expression:
         return operands[0]
     middle = len(operands) // 2
     return Binary(sign, balanced(sign, operands[:middle]), balanced(sign, operands[middle:]))
-
-
-def _is_decimal(value: Fraction) -> bool:
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return rest == 1

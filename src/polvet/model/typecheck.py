@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.model.automata import Automaton, Function, Model
+from polvet.model.automata import Function, Model
 from polvet.model.expressions import (
     EQUALITY,
     LOGICAL,
@@ -85,18 +85,9 @@ def type_of(expression: Expression, names: Names, where: Where | None = None) ->
         raise InputError(fault.what, place, fault.hint) from None
 
 
-def types_of(model: Model, automaton: Automaton | None = None) -> Names:
-    """Return what names mean in the model, or inside one of its automata."""
-    names = constants_of(model).extended(
-        {variable.name: plain(variable.type) for variable in model.variables},
-        {function.name: signature(function) for function in model.functions},
-    )
-    if automaton is None:
-        return names
-    return names.extended(
-        {variable.name: plain(variable.type) for variable in automaton.variables},
-        {function.name: signature(function) for function in automaton.functions},
-    )
+def types_of(model: Model) -> Names:
+    """Return what names mean in the model."""
+    return constants_of(model).extended({variable.name: plain(variable.type) for variable in model.variables})
 
 
 def constants_of(model: Model) -> Names:
@@ -165,16 +156,16 @@ def _type_of(expression: Expression, names: Names) -> Type:
             pending.append(node.length)  # type: ignore[union-attr]
         elif kind not in _LEAVES:
             pending += children(node)
-    found: dict[int, Type] = {}
+    types: dict[int, Type] = {}
     for node in reversed(order):
         key = id(node)
-        if key not in found:
-            found[key] = _binary(node, found) if type(node) is Binary else _rule(node, names, found)
-    return found[id(expression)]
+        if key not in types:
+            types[key] = _binary(node, types) if type(node) is Binary else _rule(node, names, types)
+    return types[id(expression)]
 
 
-def _binary(node: Binary, found: Mapping[int, Type]) -> Type:
-    operator, left, right = node.operator, found[id(node.left)], found[id(node.right)]
+def _binary(node: Binary, types: Mapping[int, Type]) -> Type:
+    operator, left, right = node.operator, types[id(node.left)], types[id(node.right)]
     if operator in _LOGICAL:
         if left is BOOL and right is BOOL:
             return BOOL
@@ -192,7 +183,7 @@ def _binary(node: Binary, found: Mapping[int, Type]) -> Type:
     return INT if left is INT and right is INT and operator not in REAL_BINARY else REAL
 
 
-def _rule(node: Expression, names: Names, found: Mapping[int, Type]) -> Type:
+def _rule(node: Expression, names: Names, types: Mapping[int, Type]) -> Type:
     match node:
         case Name(name):
             if (kind := names.types.get(name)) is None:
@@ -206,36 +197,36 @@ def _rule(node: Expression, names: Names, found: Mapping[int, Type]) -> Type:
         case RealLiteral() | MathConstant():
             return REAL
         case Unary(operator, operand):
-            return _unary(node, operator, found[id(operand)])
+            return _unary(node, operator, types[id(operand)])
         case Conditional(condition, then, otherwise):
-            if found[id(condition)] is not BOOL:
-                raise _operand(node, "ite", found[id(condition)], "bool")
-            joined = _join(found[id(then)], found[id(otherwise)])
+            if types[id(condition)] is not BOOL:
+                raise _operand(node, "ite", types[id(condition)], "bool")
+            joined = _join(types[id(then)], types[id(otherwise)])
             if joined is None:
-                what = f"'ite' chooses between {_a(found[id(then)])} and {_a(found[id(otherwise)])}."
+                what = f"'ite' chooses between {_a(types[id(then)])} and {_a(types[id(otherwise)])}."
                 raise TypeFault(node, what, "Give both branches one type.")
             return joined
         case Call(function, arguments):
-            return _call(node, function, [found[id(argument)] for argument in arguments], names)
+            return _call(node, function, [types[id(argument)] for argument in arguments], names)
         case Element(array, index):
-            base = found[id(array)]
+            base = types[id(array)]
             if not isinstance(base, ArrayType) or base is _ANYTHING:
                 raise TypeFault(node, f"an element of {_a(base)} is asked for.", "Only arrays have elements.")
-            if found[id(index)] is not INT:
-                raise TypeFault(node, f"the index of an array is {_a(found[id(index)])}.", "Use an integer.")
+            if types[id(index)] is not INT:
+                raise TypeFault(node, f"the index of an array is {_a(types[id(index)])}.", "Use an integer.")
             return base.base
         case ArrayLiteral(elements):
-            return ArrayType(_joined(node, [found[id(element)] for element in elements]))
+            return ArrayType(_joined(node, [types[id(element)] for element in elements]))
         case ArrayBuild(variable, length, element):
-            if found[id(length)] is not INT:
-                raise TypeFault(node, f"the length of an array is {_a(found[id(length)])}.", "Use an integer.")
+            if types[id(length)] is not INT:
+                raise TypeFault(node, f"the length of an array is {_a(types[id(length)])}.", "Use an integer.")
             return ArrayType(_type_of(element, names.extended({variable: INT})))
         case Select(indices, _, items):
-            if any(found[id(index)] is not INT for index in indices):
+            if any(types[id(index)] is not INT for index in indices):
                 raise TypeFault(node, "an index is not an integer.", "Use an integer.")
-            return _joined(node, [found[id(item)] for item in items])
+            return _joined(node, [types[id(item)] for item in items])
         case Binary():
-            return _binary(node, found)
+            return _binary(node, types)
 
 
 def _unary(node: Expression, operator: str, operand: Type) -> Type:

@@ -72,37 +72,39 @@ def check_model(model: Model) -> None:
 
 
 def _check_unique(model: Model) -> None:
-    taken: dict[str, str] = {}
+    declared: dict[str, str] = {}
     for constant in model.constants:
-        _take(taken, constant.name, "constant", constant.where)
+        _declare(declared, constant.name, "constant", constant.where)
     for variable in model.variables:
-        _take(taken, variable.name, "variable", variable.where)
+        _declare(declared, variable.name, "variable", variable.where)
     functions: dict[str, str] = {}
     for function in model.functions:
-        _take(functions, function.name, "function", function.where)
+        _declare(functions, function.name, "function", function.where)
     automata: dict[str, str] = {}
     for automaton in model.automata:
-        _take(automata, automaton.name, "automaton", automaton.where)
+        _declare(automata, automaton.name, "automaton", automaton.where)
         own, own_functions, locations = dict[str, str](), dict[str, str](), dict[str, str]()
         for variable in automaton.variables:
-            _take(own, variable.name, "variable", variable.where, taken)
+            _declare(own, variable.name, "variable", variable.where, declared)
         for function in automaton.functions:
-            _take(own_functions, function.name, "function", function.where, functions)
+            _declare(own_functions, function.name, "function", function.where, functions)
         for location in automaton.locations:
-            _take(locations, location.name, "location", location.where)
+            _declare(locations, location.name, "location", location.where)
     actions: dict[str, str] = {}
     for position, action in enumerate(model.actions):
-        _take(actions, action, "action", at(model.where, "actions", position))
+        _declare(actions, action, "action", at(model.where, "actions", position))
     properties: dict[str, str] = {}
     for one in model.properties:
-        _take(properties, one.name, "property", one.where)
+        _declare(properties, one.name, "property", one.where)
 
 
-def _take(taken: dict[str, str], name: str, kind: str, where: Where, outer: Mapping[str, str] | None = None) -> None:
-    if other := taken.get(name) or (outer or {}).get(name):
+def _declare(
+    declared: dict[str, str], name: str, kind: str, where: Where, outer: Mapping[str, str] | None = None
+) -> None:
+    if other := declared.get(name) or (outer or {}).get(name):
         what = f"the name '{name}' of this {kind} is taken by another {other}."
         raise InputError(what, at(where, "name"), "Rename one of them.")
-    taken[name] = kind
+    declared[name] = kind
 
 
 def _unknown(what: str, name: str, known: Iterable[str], where: Where) -> InputError:
@@ -158,9 +160,9 @@ def _check_type(kind: Type, constants: Names, varying: frozenset[str], where: Wh
         if bound is not None:
             place = at(where, key)
             _check_constant(bound, constants, varying, place)
-            found = type_of(bound, constants, place)
-            if not accepts(plain(base), found) and not _may_be_whole(bound, plain(base), found):
-                raise InputError(f"the bound of {plain(base)} is {found}.", place, "Use floor or ceil.")
+            actual = type_of(bound, constants, place)
+            if not accepts(plain(base), actual) and not _may_be_whole(bound, plain(base), actual):
+                raise InputError(f"the bound of {plain(base)} is {actual}.", place, "Use floor or ceil.")
     lower, upper = literal_value(base.lower), literal_value(base.upper)
     if lower is not None and upper is not None and lower > upper:
         raise InputError(f"the bounds {lower} to {upper} leave no value.", where, "Exchange the bounds.")
@@ -187,10 +189,10 @@ def _is_cut_off(target: Type, value: Expression, known: Names, where: Where) -> 
 
 
 def _check_assignable(target: Type, value: Expression, known: Names, where: Where, what: str) -> None:
-    found, expected = type_of(value, known, where), plain(target)
-    if not accepts(expected, found):
-        hint = "Convert it by floor or ceil." if expected == INT and found == REAL else "Check both types."
-        raise InputError(f"the {what} of type {expected} cannot take a value of type {found}.", where, hint)
+    actual, expected = type_of(value, known, where), plain(target)
+    if not accepts(expected, actual):
+        hint = "Convert it by floor or ceil." if expected == INT and actual == REAL else "Check both types."
+        raise InputError(f"the {what} of type {expected} cannot take a value of type {actual}.", where, hint)
 
 
 def _check_initial(kind: Type, value: Expression, constants: Names, where: Where, what: str) -> None:
@@ -199,12 +201,12 @@ def _check_initial(kind: Type, value: Expression, constants: Names, where: Where
     _check_literal_bounds(kind, value, where, what)
 
 
-def _may_be_whole(value: Expression, expected: Type, found: Type) -> bool:
+def _may_be_whole(value: Expression, expected: Type, actual: Type) -> bool:
     """Return whether a constant expression of real type, such as `N / 2`, may still be an integer.
 
     Its exact value is known, and checked, when the constants are.
     """
-    if expected != INT or found != REAL:
+    if expected != INT or actual != REAL:
         return False
     number = literal_value(value)
     return number is None or number.denominator == 1
@@ -225,9 +227,9 @@ def _check_literal_bounds(kind: Type, value: Expression, where: Where, what: str
 
 
 def _check_bool(expression: Expression, known: Names, where: Where) -> None:
-    found = type_of(expression, known, where)
-    if found != BOOL:
-        raise InputError(f"a condition is expected, not a value of type {found}.", where, "Compare it with something.")
+    actual = type_of(expression, known, where)
+    if actual != BOOL:
+        raise InputError(f"a condition is expected, not a value of type {actual}.", where, "Compare it with something.")
 
 
 def _check_variables(variables: Iterable[VariableDeclaration], constants: Names, varying: frozenset[str]) -> None:
@@ -247,7 +249,7 @@ def _check_function(function: Function, known: Names, constants: Names, varying:
     parameters: dict[str, str] = {}
     for position, (name, kind) in enumerate(function.parameters):
         place = at(function.where, "parameters", position)
-        _take(parameters, name, "parameter", place)
+        _declare(parameters, name, "parameter", place)
         _check_type(kind, constants, varying, at(place, "type"))
     _check_type(function.type, constants, varying, at(function.where, "type"))
     inner = known.extended({name: plain(kind) for name, kind in function.parameters})
@@ -344,9 +346,9 @@ def _literal_probability(destination: Destination, known: Names) -> Fraction | N
     if destination.probability is None:
         return Fraction(1)
     place = at(destination.where, "probability", "exp")
-    found = type_of(destination.probability, known, place)
-    if not accepts(REAL, found):
-        raise InputError(f"a probability is {found}, not a number.", place, "Write a number from 0 to 1.")
+    actual = type_of(destination.probability, known, place)
+    if not accepts(REAL, actual):
+        raise InputError(f"a probability is {actual}, not a number.", place, "Write a number from 0 to 1.")
     value = literal_value(destination.probability)
     if value is not None and not 0 <= value <= 1:
         raise InputError(f"a probability is {value}.", place, "Write a number from 0 to 1.")

@@ -116,18 +116,18 @@ def _check_comparison(expression: Comparison, known: Names, model: Model, where:
 
 
 def _check_formula(formula: PropertyExpression, known: Names, model: Model, where: Where) -> None:
-    found = _check(formula, known, model, where)
-    if found is not None and found != BOOL:
-        raise InputError(f"a condition is expected, not a value of type {found}.", where, "Compare it with something.")
+    actual = _check(formula, known, model, where)
+    if actual is not None and actual != BOOL:
+        raise InputError(f"a condition is expected, not a value of type {actual}.", where, "Compare it with something.")
 
 
 def _check_number(expression: Expression | None, known: Names, where: Where) -> None:
     if expression is None:
         return
-    found = type_of(expression, known, where)
+    actual = type_of(expression, known, where)
     # A bool is a reward of 0 or 1 in some files.
-    if found not in (INT, REAL, BOOL):
-        raise InputError(f"a number is expected, not a value of type {found}.", where, "Use one of its elements.")
+    if actual not in (INT, REAL, BOOL):
+        raise InputError(f"a number is expected, not a value of type {actual}.", where, "Use one of its elements.")
 
 
 def _check_interval(interval: Interval | None, known: Names, where: Where) -> None:
@@ -191,9 +191,9 @@ def _check_task(
 
 
 def _check_value(target: Name | Element, value: Expression, known: Names, where: Where) -> None:
-    expected, found = type_of(target, known, at(where, "var")), type_of(value, known, at(where, "value"))
-    if not accepts(expected, found):
-        what = f"a variable of type {expected} cannot take a value of type {found}."
+    expected, actual = type_of(target, known, at(where, "var")), type_of(value, known, at(where, "value"))
+    if not accepts(expected, actual):
+        what = f"a variable of type {expected} cannot take a value of type {actual}."
         raise InputError(what, at(where, "value"), "Write a value of that type.")
 
 

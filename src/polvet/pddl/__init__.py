@@ -64,8 +64,8 @@ def _read(file: WorldFile) -> AnyWorld:
     """Return the world; its goal is a property of its model, and a goal that is given takes its place."""
     from polvet.pddl.translate import GOAL
 
-    found = read_pddl(file.path, file.domain, file.reading)
-    return AnyWorld(found.model, {"goal": f"property:{GOAL}"}, condition=found.condition, number=found.number)
+    world = read_pddl(file.path, file.domain, file.reading)
+    return AnyWorld(world.model, {"goal": f"property:{GOAL}"}, condition=world.condition, number=world.number)
 
 
 PDDL = WorldFormat(

@@ -1,4 +1,4 @@
-"""Between which integers each fluent stays: found by intervals, declared by the task, or refused at the effect that leaves them.
+"""Between which integers each fluent stays: told by intervals, declared by the task, or refused at the effect that leaves them.
 
 Source   Cousot and Cousot, Abstract interpretation, POPL 1977: intervals, widened to infinity where they grow for long (`WIDEN_AFTER`
          rounds), then narrowed for as long as that helps
@@ -105,19 +105,19 @@ def _unbounded(fluent: Fluent, way: str, grounding: Grounding) -> InputError:
 
 def read_fluents(grounding: Grounding, outcomes: Sequence[tuple[Outcome, ...]]) -> set[Fluent]:
     """Return the fluents whose value matters: to guards, conditions, other fluents and the goal, or that are assigned."""
-    found = set(fluents_in(grounding.condition(grounding.reach.problem.goal)))
+    read = set(fluents_in(grounding.condition(grounding.reach.problem.goal)))
     for action, mine in zip(grounding.actions, outcomes, strict=True):
-        found.update(fluents_in(action.guard))
+        read.update(fluents_in(action.guard))
         for outcome in mine:
             for _, after in outcome.values:
-                found.update(fluents_in(after))
+                read.update(fluents_in(after))
             for fluent, value in outcome.numbers:
                 match value:
                     case Arithmetic("+", left, right) if left == fluent:
-                        found.update(fluents_in(right))
+                        read.update(fluents_in(right))
                     case _:
-                        found.update((fluent, *fluents_in(value)))
-    return found
+                        read.update((fluent, *fluents_in(value)))
+    return read
 
 
 def _fixpoint(grounding: Grounding, moves: Moves, known: Box) -> dict[Fluent, Interval]:
@@ -144,14 +144,14 @@ def _fixpoint(grounding: Grounding, moves: Moves, known: Box) -> dict[Fluent, In
 
 
 def _step(first: Box, box: Box, moves: Moves, known: Box) -> dict[Fluent, Interval]:
-    found = dict(first)
+    after = dict(first)
     for action, outcomes in moves:
         here = narrowed(box, action.guard)
         if here is not None:
             for outcome in outcomes:
                 for fluent, value in outcome.numbers:
-                    found[fluent] = _joined(found[fluent], interval(value, here))
-    return {**found, **known}
+                    after[fluent] = _joined(after[fluent], interval(value, here))
+    return {**after, **known}
 
 
 def _counted(fluent: Fluent, box: Box, grounding: Grounding, moves: Moves, sign: int) -> float:
@@ -161,17 +161,17 @@ def _counted(fluent: Fluent, box: Box, grounding: Grounding, moves: Moves, sign:
     spent: dict[Atom, float] = {}
     for action, outcome, here in _changes(fluent, box, moves):
         needed = {atom for atom, value in literals(action.guard) if value and atom not in given}
-        taken = min(
+        consumed = min(
             (atom for atom, after in outcome.values if after == FALSE and atom in needed), key=str, default=None
         )
         for leaf in _leaves(dict(outcome.numbers)[fluent]):
             match leaf:
                 case Arithmetic("+", left, right) if left == fluent and fluent not in fluents_in(right):
                     by = max(sign * end for end in interval(right, here))
-                    if by > 0 and taken is None:
+                    if by > 0 and consumed is None:
                         return inf
-                    if by > 0 and taken is not None:
-                        spent[taken] = max(by, spent.get(taken, 0))
+                    if by > 0 and consumed is not None:
+                        spent[consumed] = max(by, spent.get(consumed, 0))
                 case _ if leaf != fluent:
                     if fluent in fluents_in(leaf):
                         return inf
@@ -244,8 +244,8 @@ def interval(number: Number, box: Box) -> Interval:
     if (split := _split(number)) is not None:
         condition, then, otherwise = split
         cases = ((then, narrowed(box, condition)), (otherwise, narrowed(box, negated(condition))))
-        found = [interval(value, here) for value, here in cases if here is not None]
-        return _joined(found[0], found[-1]) if found else interval(otherwise, box)
+        values = [interval(value, here) for value, here in cases if here is not None]
+        return _joined(values[0], values[-1]) if values else interval(otherwise, box)
     match number:
         case int():
             return _point(number)
@@ -289,10 +289,10 @@ def narrowed(box: Box, condition: Condition) -> Box | None:
         case Compare():
             return _compared(box, condition)
         case And(parts):
-            found: Box | None = box
-            for part in (*parts, *parts):  # a second look sees what the first one found
-                found = None if found is None else narrowed(found, part)
-            return found
+            inner: Box | None = box
+            for part in (*parts, *parts):  # a second look sees more
+                inner = None if inner is None else narrowed(inner, part)
+            return inner
         case Or(parts):
             cases = [case for part in parts if (case := narrowed(box, part)) is not None]
             if not cases:
@@ -316,26 +316,26 @@ def _compared(box: Box, condition: Compare) -> Box | None:
         return box
     if operator == "!=":
         return _without(box, terms, constant)
-    found: Box | None = _at_most(box, terms, constant + (operator == "<"))
-    if operator == "=" and found is not None:
-        found = _at_most(found, {fluent: -factor for fluent, factor in terms.items()}, -constant)
-    return found
+    inner: Box | None = _at_most(box, terms, constant + (operator == "<"))
+    if operator == "=" and inner is not None:
+        inner = _at_most(inner, {fluent: -factor for fluent, factor in terms.items()}, -constant)
+    return inner
 
 
 def _at_most(box: Box, terms: Mapping[Fluent, int], constant: int) -> Box | None:
     """Return the box where terms + constant <= 0."""
-    found = dict(box)
+    inner = dict(box)
     for fluent, factor in terms.items():
-        others = sum(min(by * end for end in found[one]) for one, by in terms.items() if one != fluent and by)
+        others = sum(min(by * end for end in inner[one]) for one, by in terms.items() if one != fluent and by)
         limit = -constant - others
         if limit == inf or factor == 0:
             continue
-        low, high = found[fluent]
+        low, high = inner[fluent]
         low, high = (low, min(high, limit // factor)) if factor > 0 else (max(low, -(limit // -factor)), high)
         if low > high:
             return None
-        found[fluent] = low, high
-    return found
+        inner[fluent] = low, high
+    return inner
 
 
 def _without(box: Box, terms: Mapping[Fluent, int], constant: int) -> Box:

@@ -16,7 +16,6 @@ from polvet.errors import Where
 from polvet.model.automata import Assignment, VariableDeclaration
 from polvet.model.expressions import (
     FALSE,
-    TRUE,
     Binary,
     BoolLiteral,
     Conditional,
@@ -48,13 +47,13 @@ class Encoding:
     def variables(self, where: Where) -> Iterator[VariableDeclaration]:
         """Yield the variables, each in the place of its first atom, then the fluents."""
         init, numbers = self.grounding.reach.problem.init, self.grounding.reach.problem.numbers
-        told: set[str] = set()
+        declared: set[str] = set()
         for atom in self.grounding.atoms:
             group = self.group_of.get(atom)
             if group is None:
                 yield VariableDeclaration(str(atom), BOOL, BoolLiteral(atom in init), where=where)
-            elif group.name not in told:
-                told.add(group.name)
+            elif group.name not in declared:
+                declared.add(group.name)
                 first = next((self.value[one] for one in group.atoms if one in init), 0)
                 kind = IntType(IntLiteral(0), IntLiteral(group.highest))
                 yield VariableDeclaration(group.name, kind, IntLiteral(first), where=where)
@@ -85,9 +84,9 @@ class Encoding:
             case Not(part):
                 return negation(self.expression(part))
             case And(parts):
-                return chained_operands("∧", [self.expression(part) for part in parts]) if parts else TRUE
+                return chained_operands("∧", [self.expression(part) for part in parts])
             case Or(parts):
-                return chained_operands("∨", [self.expression(part) for part in parts]) if parts else FALSE
+                return chained_operands("∨", [self.expression(part) for part in parts])
             case _:
                 raise AssertionError("a ground condition has no quantifier")
 
@@ -105,8 +104,8 @@ class Encoding:
 
     def guard(self, condition: Condition) -> tuple[Condition, Truth]:
         """Return the guard without what groups say already, and the value of each atom that it tells."""
-        told = dict(literals(condition))
-        true = {self.group_of[atom].name: atom for atom, value in told.items() if value and atom in self.group_of}
+        sure = dict(literals(condition))
+        true = {self.group_of[atom].name: atom for atom, value in sure.items() if value and atom in self.group_of}
 
         def implied(atom: Atom) -> bool | None:
             """Tell that the atom is false, where another one of its group is true."""
@@ -114,7 +113,7 @@ class Encoding:
             return False if group is not None and true.get(group.name, atom) != atom else None
 
         def known(atom: Atom) -> bool | None:
-            value = told.get(atom)
+            value = sure.get(atom)
             return implied(atom) if value is None else value
 
         return folded(condition, implied) if true else condition, known
@@ -123,10 +122,10 @@ class Encoding:
         self, outcomes: Sequence[Outcome], known: Truth
     ) -> list[tuple[Fraction, tuple[tuple[str, Expression], ...]]]:
         """Return the assignments of each outcome where these atoms are known, with its probability; equal ones are one."""
-        found: dict[tuple[tuple[str, Expression], ...], Fraction] = {}
+        chances: dict[tuple[tuple[str, Expression], ...], Fraction] = {}
         for outcome in outcomes:
-            add(found, tuple(self._assignments(outcome, known)), outcome.probability)
-        return [(probability, assignments) for assignments, probability in found.items()]
+            add(chances, tuple(self._assignments(outcome, known)), outcome.probability)
+        return [(probability, assignments) for assignments, probability in chances.items()]
 
     def _assignments(self, outcome: Outcome, known: Truth) -> Iterator[tuple[str, Expression]]:
         changed: dict[str, list[tuple[Atom, Condition]]] = {}
@@ -138,14 +137,14 @@ class Encoding:
             elif value != atom:
                 yield str(atom), self.expression(value)
         for name, values in changed.items():
-            found = self._value(self.group_of[values[0][0]], values, known)
-            if found != Name(name):
-                yield name, found
+            written = self._value(self.group_of[values[0][0]], values, known)
+            if written != Name(name):
+                yield name, written
         for fluent, number in outcome.numbers:
-            told = _folded_cases(number, known)
-            if fluent in self.bounds.costs and isinstance(told, Arithmetic):
-                told = told.right  # nothing but additions: (+ fluent sum)
-            yield str(fluent), self.number(told)
+            amount = _folded_cases(number, known)
+            if fluent in self.bounds.costs and isinstance(amount, Arithmetic):
+                amount = amount.right  # nothing but additions: (+ fluent sum)
+            yield str(fluent), self.number(amount)
 
     def _value(self, group: Group, values: list[tuple[Atom, Condition]], known: Truth) -> Expression:
         """The variable of the group afterwards: the number of the one atom that is true, the same where it is none of these."""

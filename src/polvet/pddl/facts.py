@@ -1,4 +1,4 @@
-"""Atoms found so far, with an index for every pattern that was asked for, and the join of several patterns.
+"""Atoms known so far, with an index for every pattern that was asked for, and the join of several patterns.
 
 `Query` is a conjunction: atoms that must be there, and tests (equalities, atoms that must not hold). `answers` yields
 the values of its variables, choosing at each step the atom with the fewest matches; a variable that no atom binds runs

@@ -175,8 +175,8 @@ def _read_shift(tree: Group, scope: Scope) -> Shift:
 def read_number(tree: Tree, scope: Scope) -> Number:
     """Return the integer, the fluent or what is computed of them."""
     if isinstance(tree, Word):
-        if found := INTEGER.fullmatch(tree.text):
-            return int(found[1])
+        if integer := INTEGER.fullmatch(tree.text):
+            return int(integer[1])
         if NUMBER.fullmatch(tree.text.lstrip("+-")):
             raise InputError(f"'{tree.shown[:30]}' is no integer.", tree.where, "Numbers are integers: scale them.")
         raise InputError(f"'{tree.shown[:30]}' stands where a number should be.", tree.where, "Write 3 or (f ?x).")

@@ -157,19 +157,26 @@ def _touched(actions: Iterable[GroundAction]) -> tuple[set[Atom], set[Atom], dic
     return added, deleted, moving
 
 
-def _normal_effect(effect: Effect) -> Effect:
-    """Return the effect with normal conditions."""
+def _rebuilt(effect: Effect, change: Callable[[Effect], Effect]) -> Effect:
+    """Return the effect with `change` applied to its direct parts."""
     match effect:
         case Together(parts):
-            return Together(tuple(map(_normal_effect, parts)))
+            return Together(tuple(map(change, parts)))
         case When(condition, inner):
-            return When(normal(condition), _normal_effect(inner))
+            return When(condition, change(inner))
         case Every(variables, inner):
-            return Every(variables, _normal_effect(inner))
+            return Every(variables, change(inner))
         case Choice(outcomes):
-            return Choice(tuple((chance, _normal_effect(inner)) for chance, inner in outcomes))
+            return Choice(tuple((chance, change(inner)) for chance, inner in outcomes))
         case _:
             return effect
+
+
+def _normal_effect(effect: Effect) -> Effect:
+    """Return the effect with normal conditions."""
+    if isinstance(effect, When):
+        effect = When(normal(effect.condition), effect.effect)
+    return _rebuilt(effect, _normal_effect)
 
 
 def _folded_action(action: GroundAction, truth: Truth, number: Known) -> GroundAction | None:
@@ -219,10 +226,10 @@ def ground_condition(condition: Condition, values: Values, reach: Reach) -> Cond
         case Or(parts):
             return disjoined(ground_condition(part, values, reach) for part in parts)
         case Exists() | ForAll():
-            asked = condition, tuple([values.get(name) for name in reach.variables_in(condition)])
-            if asked not in reach.written_out:
-                reach.written_out[asked] = _written_out(condition, values, reach)
-            return reach.written_out[asked]
+            instance = condition, tuple([values.get(name) for name in reach.variables_in(condition)])
+            if instance not in reach.written_out:
+                reach.written_out[instance] = _written_out(condition, values, reach)
+            return reach.written_out[instance]
 
 
 def _written_out(condition: Exists | ForAll, values: Values, reach: Reach) -> Condition:
@@ -230,8 +237,7 @@ def _written_out(condition: Exists | ForAll, values: Values, reach: Reach) -> Co
     if isinstance(condition, Exists):
         return disjoined(ground_condition(body, one, reach) for one in reach.bindings(variables, body, values))
     # SOUND: with other values the opposite of the body never holds, so the body always does.
-    found = reach.bindings(variables, negated(body), values)
-    return conjoined(ground_condition(body, one, reach) for one in found)
+    return conjoined(ground_condition(body, one, reach) for one in reach.bindings(variables, negated(body), values))
 
 
 def instances(variables: tuple[Variable, ...], condition: Condition, reach: Reach) -> list[Condition]:
@@ -247,8 +253,6 @@ def _ground_effect(effect: Effect, values: Values, reach: Reach) -> Effect:
         case Shift(Fluent(function, terms), amount, absolute, where):
             fluent = Fluent(function, tuple([values.get(term, term) for term in terms]))
             return Shift(fluent, ground_number(amount, values), absolute, where)
-        case Together(parts):
-            return Together(tuple(_ground_effect(part, values, reach) for part in parts))
         case When(condition, inner):
             held = ground_condition(condition, values, reach)
             return NOTHING if held == FALSE else When(held, _ground_effect(inner, values, reach))
@@ -256,25 +260,17 @@ def _ground_effect(effect: Effect, values: Values, reach: Reach) -> Effect:
             return Together(tuple(_ground_effect(Every(variables, part), values, reach) for part in parts))
         case Every(variables, inner):
             condition = inner.condition if isinstance(inner, When) else TRUE
-            found = reach.bindings(variables, condition, values)
-            return Together(tuple(_ground_effect(inner, one, reach) for one in found))
-        case Choice(outcomes):
-            return Choice(tuple((chance, _ground_effect(inner, values, reach)) for chance, inner in outcomes))
+            bindings = reach.bindings(variables, condition, values)
+            return Together(tuple(_ground_effect(inner, one, reach) for one in bindings))
+        case Together() | Choice():
+            return _rebuilt(effect, lambda part: _ground_effect(part, values, reach))
 
 
 def _numbered(effect: Effect, numbers: Iterator[int]) -> Effect:
     """Return the effect with a number for each of its shifts: two that are written alike are two."""
-    match effect:
-        case Shift():
-            return replace(effect, number=next(numbers))
-        case Together(parts):
-            return Together(tuple(_numbered(part, numbers) for part in parts))
-        case When(condition, inner):
-            return When(condition, _numbered(inner, numbers))
-        case Choice(outcomes):
-            return Choice(tuple((chance, _numbered(inner, numbers)) for chance, inner in outcomes))
-        case _:
-            return effect
+    if isinstance(effect, Shift):
+        return replace(effect, number=next(numbers))
+    return _rebuilt(effect, lambda part: _numbered(part, numbers))
 
 
 def folded(condition: Condition, truth: Truth, number: Known = unknown) -> Condition:
@@ -305,11 +301,11 @@ def folded_effect(effect: Effect, truth: Truth, number: Known = unknown) -> Effe
             # SOUND: an atom that is known keeps its value, so a change of it says what it is already.
             return effect if truth(atom) is None else NOTHING
         case Together(parts):
-            found: list[Effect] = []
+            flat: list[Effect] = []
             for part in parts:
                 inner = folded_effect(part, truth, number)
-                found += inner.parts if isinstance(inner, Together) else (inner,)
-            return found[0] if len(found) == 1 else Together(tuple(found))
+                flat += inner.parts if isinstance(inner, Together) else (inner,)
+            return flat[0] if len(flat) == 1 else Together(tuple(flat))
         case When(condition, inner):
             held = folded(condition, truth, number)
             if held == FALSE or (inner := folded_effect(inner, truth, number)) == NOTHING:
@@ -329,17 +325,17 @@ def outcomes_of(action: GroundAction) -> tuple[Outcome, ...]:
     def truth(atom: Atom) -> bool | None:
         return known.get(atom)
 
-    found: dict[tuple[tuple[tuple[Atom, Condition], ...], tuple[tuple[Fluent, Number], ...]], Fraction] = {}
+    chances: dict[tuple[tuple[tuple[Atom, Condition], ...], tuple[tuple[Fluent, Number], ...]], Fraction] = {}
     for way, probability in _ways(action.effect, TRUE, action).items():
         key = _values_after(way, truth), _numbers_after(way, truth, action)
-        add(found, key, probability)
-    return tuple(Outcome(probability, *key) for key, probability in found.items())
+        add(chances, key, probability)
+    return tuple(Outcome(probability, *key) for key, probability in chances.items())
 
 
-def add(found: dict[Key, Fraction], key: Key, probability: Fraction) -> None:
+def add(chances: dict[Key, Fraction], key: Key, probability: Fraction) -> None:
     """Add the probability to that of the key."""
-    known = found.get(key)
-    found[key] = probability if known is None else known + probability
+    known = chances.get(key)
+    chances[key] = probability if known is None else known + probability
 
 
 def _values_after(way: Way, truth: Truth) -> tuple[tuple[Atom, Condition], ...]:
@@ -347,29 +343,29 @@ def _values_after(way: Way, truth: Truth) -> tuple[tuple[Atom, Condition], ...]:
     deleted: dict[Atom, list[Condition]] = {}
     for condition, change in sorted(((one, other) for one, other in way if isinstance(other, Change)), key=_rank):
         (added if change.value else deleted).setdefault(change.atom, []).append(folded(condition, truth))
-    found: list[tuple[Atom, Condition]] = []
+    values: list[tuple[Atom, Condition]] = []
     for atom in sorted({*added, *deleted}, key=str):
         before = TRUE if (value := truth(atom)) is True else FALSE if value is False else atom
         if added.get(atom) == [TRUE] or (atom not in added and deleted[atom] == [TRUE]):  # whatever it was before
             if value is not (atom in added):
-                found.append((atom, TRUE if atom in added else FALSE))
+                values.append((atom, TRUE if atom in added else FALSE))
             continue
         kept = conjoined([before, *(negated(condition) for condition in deleted.get(atom, ()))])
         after = disjoined([*added.get(atom, ()), kept])
         if after != before:
-            found.append((atom, after))
-    return tuple(found)
+            values.append((atom, after))
+    return tuple(values)
 
 
 def _numbers_after(way: Way, truth: Truth, action: GroundAction) -> tuple[tuple[Fluent, Number], ...]:
-    made: dict[Fluent, list[tuple[Condition, Shift]]] = {}
+    by_fluent: dict[Fluent, list[tuple[Condition, Shift]]] = {}
     mine = [(condition, one) for condition, one in way if isinstance(one, Shift)]
     if not mine:
         return ()
     for condition, shift in sorted(mine, key=lambda item: item[1].number):
         if (held := folded(condition, truth)) != FALSE:
-            made.setdefault(shift.fluent, []).append((held, shift))
-    after = ((fluent, value_after(made[fluent], action.label, _exclude)) for fluent in sorted(made, key=str))
+            by_fluent.setdefault(shift.fluent, []).append((held, shift))
+    after = ((fluent, value_after(by_fluent[fluent], action.label, _exclude)) for fluent in sorted(by_fluent, key=str))
     return tuple((fluent, value) for fluent, value in after if value != fluent)
 
 
@@ -385,13 +381,13 @@ def _ways(effect: Effect, condition: Condition, action: GroundAction) -> dict[Wa
         case When(inner_condition, inner):
             return _ways(inner, conjoined([condition, inner_condition]), action)
         case Choice(outcomes):
-            found: dict[Way, Fraction] = {}
+            ways: dict[Way, Fraction] = {}
             for chance, inner in outcomes:
                 for way, probability in _ways(inner, condition, action).items():
-                    add(found, way, chance if probability is ONE else chance * probability)
-            return found
+                    add(ways, way, chance if probability is ONE else chance * probability)
+            return ways
         case Together(parts):
-            found = {frozenset(): ONE}
+            ways = {frozenset(): ONE}
             certain: set[tuple[Condition, Change | Shift]] = set()
             for part in parts:
                 if isinstance(part, Change | Shift):
@@ -401,17 +397,17 @@ def _ways(effect: Effect, condition: Condition, action: GroundAction) -> dict[Wa
                 if len(more) == 1:
                     certain.update(*more)
                     continue
-                if len(found) * len(more) > MAX_OUTCOMES:
+                if len(ways) * len(more) > MAX_OUTCOMES:
                     what = f"{action.label} has more than {MAX_OUTCOMES} outcomes: choices side by side multiply."
                     raise InputError(what, action.where, "Split the action into several that follow each other.")
                 product: dict[Way, Fraction] = {}
-                for one, probability in found.items():
+                for one, probability in ways.items():
                     for other, chance in more.items():
                         both = one | other
                         add(product, both, chance if probability is ONE else probability * chance)
-                found = product
+                ways = product
             together: dict[Way, Fraction] = {}
-            for way, probability in found.items():
+            for way, probability in ways.items():
                 whole = way | certain
                 add(together, whole, probability)
             return together
@@ -448,26 +444,23 @@ def literals(condition: Condition) -> Iterable[tuple[Atom, bool]]:
 
 def conjoined(parts: Iterable[Condition]) -> Condition:
     """Return the conjunction: flat, each part once, false where an atom and its opposite stand in it."""
-    found: dict[Condition, None] = {}
-    for part in parts:
-        for one in part.parts if isinstance(part, And) else (part,):
-            if one not in found:
-                if one == FALSE or _opposite(one) in found:
-                    return FALSE
-                found[one] = None
-    return next(iter(found)) if len(found) == 1 else And(tuple(found))
+    return _flat(parts, And, FALSE)
 
 
 def disjoined(parts: Iterable[Condition]) -> Condition:
     """Return the disjunction: flat, each part once, true where an atom and its opposite stand in it."""
-    found: dict[Condition, None] = {}
+    return _flat(parts, Or, TRUE)
+
+
+def _flat(parts: Iterable[Condition], kind: type[And | Or], absorbing: Condition) -> Condition:
+    distinct: dict[Condition, None] = {}
     for part in parts:
-        for one in part.parts if isinstance(part, Or) else (part,):
-            if one not in found:
-                if one == TRUE or _opposite(one) in found:
-                    return TRUE
-                found[one] = None
-    return next(iter(found)) if len(found) == 1 else Or(tuple(found))
+        for one in part.parts if isinstance(part, kind) else (part,):
+            if one not in distinct:
+                if one == absorbing or _opposite(one) in distinct:
+                    return absorbing
+                distinct[one] = None
+    return next(iter(distinct)) if len(distinct) == 1 else kind(tuple(distinct))
 
 
 def _opposite(condition: Condition) -> Condition:

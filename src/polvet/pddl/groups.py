@@ -7,7 +7,7 @@ Differs  several arguments may be counted; a candidate is judged on the ground a
          kept where it fails for others. Outcomes that change their atoms without conditions are judged by counting (`counted_groups`)
 Cost     one look at each outcome that touches a candidate's predicates; MOST_LOOKS in all, then no further candidates are made
 SOUND    a group rests on `judge` and on the initial state alone: at most one atom is true at first, and whichever one was true
-         before an outcome (or none), at most one is true after it. Candidates and their order decide only which groups are found.
+         before an outcome (or none), at most one is true after it. Candidates and their order decide only which groups there are.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ class Group:
 def find_groups(grounding: Grounding, outcomes: Sequence[tuple[Outcome, ...]]) -> tuple[Group, ...]:
     """Return mutex groups that share no atom and pay, in the order of their first atoms; `outcomes` are those of each action."""
     order = {atom: k for k, atom in enumerate(grounding.atoms)}
-    found = _Search(grounding, outcomes).run()
-    chosen = cover(found, order)
+    chosen = cover(_Search(grounding, outcomes).run(), order)
     return tuple(sorted(chosen, key=lambda group: order[group.atoms[0]]))
 
 
@@ -104,13 +103,13 @@ class _Instance:
 
 def cover(instances: Sequence[_Instance], order: dict[Atom, int]) -> list[Group]:
     """Return groups that share no atom: again and again the one that holds most atoms that no other has."""
-    taken: set[Atom] = set()
+    covered: set[Atom] = set()
     queue = [(-len(one.atoms), number) for number, one in enumerate(instances)]
     heapq.heapify(queue)
     chosen = []
     while queue:
         size, number = heapq.heappop(queue)
-        free = [atom for atom in instances[number].atoms if atom not in taken]
+        free = [atom for atom in instances[number].atoms if atom not in covered]
         if len(free) < -size:
             if len(free) > 1:
                 heapq.heappush(queue, (-len(free), number))
@@ -118,7 +117,7 @@ def cover(instances: Sequence[_Instance], order: dict[Atom, int]) -> list[Group]
         group = instances[number].group(sorted(free, key=order.__getitem__))
         if group.pays:
             chosen.append(group)
-            taken.update(free)
+            covered.update(free)
     return chosen
 
 
@@ -168,19 +167,19 @@ class _Search:
         self.looks = 0
 
     def run(self) -> list[_Instance]:
-        """Return all instances found to be mutually exclusive, with two atoms or more."""
+        """Return all instances that are proved mutually exclusive, with two atoms or more."""
         pending = deque(self._first())
         seen = set(pending)
-        found = []
+        exclusive = []
         while pending:
             candidate = pending.popleft()
             instances, refined = self._judged(candidate)
-            found += instances
+            exclusive += instances
             for one in refined:
                 if one not in seen and len(seen) < MOST_CANDIDATES and self.looks < MOST_LOOKS:
                     seen.add(one)
                     pending.append(one)
-        return found
+        return exclusive
 
     def _first(self) -> Iterator[Candidate]:
         for predicate, arity in self.arity.items():
@@ -213,8 +212,8 @@ class _Search:
                         refined.update(dict.fromkeys(self._refined(candidate, key, move)))
                     if not stays:
                         exact.discard(key)
-        found = [_Instance(candidate, key, tuple(members[key]), key in exact) for key in members if key in good]
-        return found, list(refined) if len(candidate) < MOST_PARTS else []
+        exclusive = [_Instance(candidate, key, tuple(members[key]), key in exact) for key in members if key in good]
+        return exclusive, list(refined) if len(candidate) < MOST_PARTS else []
 
     @staticmethod
     def _verdicts(
@@ -251,7 +250,7 @@ class Count:
     required: int = 0  # true before, as the guard says
     kept: int = 0  # of these, those that the outcome does not name
     open: int = 0  # named by the outcome, and not by the guard
-    told: int = 0  # named by either
+    named: int = 0  # by either
 
     def judged(self, size: int) -> tuple[bool, bool]:
         """Return what `judge` says of a group of that size."""
@@ -260,33 +259,33 @@ class Count:
         if self.required == 1:
             after = self.added + self.kept
             return after <= 1, after == 1
-        unnamed = size > self.told
+        unnamed = size > self.named
         most = self.added <= 1 and not (unnamed and self.added)
         return most, most and (not self.open or self.added == 1) and not (unnamed and self.added)
 
 
 def counted_groups(parts: Mapping[str, Part], before: Values, after: Values) -> dict[Key, Count]:
     """Return the count of each group of the candidate that the outcome touches."""
-    found: dict[Key, Count] = {}
-    told = {atom for predicate in parts for atom, _ in before.get(predicate, ())}
+    counts: dict[Key, Count] = {}
+    known = {atom for predicate in parts for atom, _ in before.get(predicate, ())}
     for predicate, part in parts.items():
         for atom, value in after.get(predicate, ()):
             key = part.key(atom)
-            count = found.get(key)
+            count = counts.get(key)
             if count is None:
-                count = found[key] = Count()
+                count = counts[key] = Count()
             count.added += value
-            count.told += 1
-            count.open += atom not in told
+            count.named += 1
+            count.open += atom not in known
     named = {atom for predicate in parts for atom, _ in after.get(predicate, ())}
     for predicate, part in parts.items():
         for atom, value in before.get(predicate, ()):
-            count = found.get(part.key(atom))
+            count = counts.get(part.key(atom))
             if count is not None:
                 count.required += value
                 count.kept += value and atom not in named
-                count.told += atom not in named
-    return found
+                count.named += atom not in named
+    return counts
 
 
 def judge(group: frozenset[Atom], known: dict[Atom, bool], outcome: Outcome) -> tuple[bool, bool]:

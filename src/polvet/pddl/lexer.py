@@ -7,6 +7,7 @@ slip, a forgotten `)`, is told where it shows: at the first `:effect` or `(:acti
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -44,8 +45,7 @@ class Group:
     @property
     def head(self) -> str:
         """The first word in small letters; empty where the group starts with none."""
-        first = self.items[0] if self.items else None
-        return first.text if isinstance(first, Word) else ""
+        return _first(self.items).text
 
 
 Tree = Word | Group
@@ -60,20 +60,22 @@ class _Open:
 
     @property
     def head(self) -> str:
-        first = self.items[0] if self.items else None
-        return first.text if isinstance(first, Word) else ""
+        return _first(self.items).text
 
     def shown(self) -> str:
-        first = self.items[0] if self.items else None
-        named = f"({first.shown}" if isinstance(first, Word) else "("
-        return f"'{named}' of line {self.where.line}"
+        return f"'({_first(self.items).shown}' of line {self.where.line}"
+
+
+def _first(items: Sequence[Tree]) -> Word:
+    """Return the word that a group starts with; an empty one where it starts with none."""
+    return items[0] if items and isinstance(items[0], Word) else Word("", "", Where(""))
 
 
 def read_tree(text: str, where: Where) -> Group:
     """Return the one group that the text is, or raise an InputError where a bracket is missing or too much."""
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"the text has {len(text)} characters; at most {MAX_CHARACTERS} are read.", where, "Split it.")
-    found: Group | None = None
+    tree: Group | None = None
     pending: list[_Open] = []
     line, line_start, shift = where.line or 1, 0, (where.column or 1) - 1
     for match in TOKEN.finditer(text):
@@ -84,7 +86,7 @@ def read_tree(text: str, where: Where) -> Group:
                 line_start, shift = match.start() + word.rindex("\n") + 1, 0
             continue
         place = Where(where.file, where.path, line, match.start() - line_start + 1 + shift)
-        if found is not None and not pending:
+        if tree is not None and not pending:
             what = "')' closes nothing." if word == ")" else f"'{word[:30]}' stands behind the end."
             raise InputError(what, place, "Remove it, or a ')' before it.")
         if word == "(":
@@ -99,16 +101,16 @@ def read_tree(text: str, where: Where) -> Group:
             if pending:
                 pending[-1].items.append(group)
             else:
-                found = group
+                tree = group
         else:
             _take_word(Word(word.lower(), word, place), pending)
     if pending:
         raise InputError(
             f"the text ends, but {pending[-1].shown()} is never closed.", pending[-1].where, "Write the ')' it misses."
         )
-    if found is None:
+    if tree is None:
         raise InputError("there is nothing to read.", where, "Write (define ...).")
-    return found
+    return tree
 
 
 def _take_word(word: Word, pending: list[_Open]) -> None:

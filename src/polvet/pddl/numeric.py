@@ -116,8 +116,8 @@ def value_after(
         total = amount if total == 0 else Arithmetic("+", total, amount)
     if added:
         total = added if total == 0 else Arithmetic("+", total, added)
-    found: Number = fluent if total == 0 else Arithmetic("+", fluent, total)
+    value: Number = fluent if total == 0 else Arithmetic("+", fluent, total)
     for condition, shift in reversed(shifts):
         if shift.absolute:
-            found = shift.amount if condition == TRUE else Case(condition, shift.amount, found)
-    return found
+            value = shift.amount if condition == TRUE else Case(condition, shift.amount, value)
+    return value

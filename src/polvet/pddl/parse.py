@@ -91,13 +91,7 @@ def parse_problem(text: str, where: Where, domain: Domain) -> Problem:
     objects = _read_objects(_only(sections, ":objects"), domain.words)
     words = replace(domain.words, objects=objects)
     scope = Scope(words, {}, count())
-    init = _only(sections, ":init")
-    goal = _only(sections, ":goal")
-    for key, found in ((":init", init), (":goal", goal)):
-        if found is None:
-            raise InputError(f"the problem has no {key}.", Where(where.file, line=1), f"Write ({key} ...).")
-    assert init is not None
-    assert goal is not None
+    init, goal = (_needed(sections, key, where) for key in (":init", ":goal"))
     if len(goal.items) != 2:
         raise InputError("':goal' needs one condition.", goal.where, "Write (:goal (and ...)).")
     _check_metric(_only(sections, ":metric"), scope)
@@ -127,9 +121,9 @@ def _definition(text: str, where: Where, kind: str, known: tuple[str, ...]) -> t
         raise InputError("PDDL starts with (define.", tree.where, f"Write (define ({kind} NAME) ...).")
     head = tree.items[1] if len(tree.items) > 1 else tree
     if not isinstance(head, Group) or head.head != kind or len(head.items) != 2:
-        found = head.head if isinstance(head, Group) else ""
-        if found in ("domain", "problem") and found != kind:
-            raise InputError(f"this is a {found}, not a {kind}.", head.where, f"Give the {kind} there.")
+        other = head.head if isinstance(head, Group) else ""
+        if other in ("domain", "problem") and other != kind:
+            raise InputError(f"this is a {other}, not a {kind}.", head.where, f"Give the {kind} there.")
         raise InputError(f"(define is not followed by ({kind} NAME).", head.where, f"Write (define ({kind} NAME) ...).")
     name = name_of(head.items[1], f"the {kind}'s name").text
     sections: list[Group] = []
@@ -154,6 +148,13 @@ def _definition(text: str, where: Where, kind: str, known: tuple[str, ...]) -> t
 
 def _only(sections: Iterable[Group], head: str) -> Group | None:
     return next((section for section in sections if section.head == head), None)
+
+
+def _needed(sections: Iterable[Group], head: str, where: Where) -> Group:
+    section = _only(sections, head)
+    if section is None:
+        raise InputError(f"the problem has no {head}.", Where(where.file, line=1), f"Write ({head} ...).")
+    return section
 
 
 def _check_requirements(section: Group) -> None:
@@ -205,19 +206,19 @@ def _read_objects(section: Group | None, words: Vocabulary) -> dict[str, tuple[s
 
 
 def _read_predicates(section: Group | None, words: Vocabulary, kind: str = "predicate") -> dict[str, Predicate]:
-    found: dict[str, Predicate] = {}
+    predicates: dict[str, Predicate] = {}
     for item in section.items[1:] if section is not None else ():
         if isinstance(item, Word):
             raise InputError(f"'{item.shown[:30]}' stands in no brackets.", item.where, f"Write ({item.shown[:30]}).")
         if not item.items:
             raise InputError(f"'()' declares no {kind}.", item.where, "Write (p ?x - t).")
         name = name_of(item.items[0], f"a {kind}'s name")
-        if name.text in found:
+        if name.text in predicates:
             raise InputError(f"the {kind} '{name.shown}' is declared twice.", name.where, "Declare it once.")
         if name.text in ("and", "or", "not", "imply", "exists", "forall", "when", "oneof", "probabilistic"):
             raise InputError(f"'{name.shown}' is a word of PDDL.", name.where, f"Rename the {kind}.")
-        found[name.text] = Predicate(name.text, _parameters(item.items[1:], words), name.where)
-    return found
+        predicates[name.text] = Predicate(name.text, _parameters(item.items[1:], words), name.where)
+    return predicates
 
 
 def _read_functions(
@@ -232,12 +233,12 @@ def _read_functions(
             kind = items[place + 1]
             if not isinstance(kind, Word) or kind.text != "number":
                 raise InputError("only functions with numbers as values are read.", kind.where, "Write - number.")
-    kept = [one for one in items if not (isinstance(one, Word) and one.text in ("-", "number"))]
-    found = _read_predicates(replace(section, items=tuple(kept)), words, "function")
-    for name, function in found.items():
+    plain = [one for one in items if not (isinstance(one, Word) and one.text in ("-", "number"))]
+    functions = _read_predicates(replace(section, items=tuple(plain)), words, "function")
+    for name, function in functions.items():
         if name in predicates or name in (*COMPARISONS, *SHIFTS, "+", "*"):
             raise InputError(f"'{name}' is no name for a function: it has a meaning.", function.where, "Rename it.")
-    return found
+    return functions
 
 
 def _check_metric(section: Group | None, scope: Scope) -> None:
@@ -251,13 +252,13 @@ def _check_metric(section: Group | None, scope: Scope) -> None:
 
 
 def _parameters(items: tuple[Tree, ...], words: Vocabulary) -> tuple[Variable, ...]:
-    found: dict[str, Variable] = {}
+    parameters: dict[str, Variable] = {}
     for word, types in read_typed_list(items, "a variable", variables=True):
         check_types(types, words)
-        if word.text in found:
+        if word.text in parameters:
             raise InputError(f"the variable '{word.shown}' stands twice.", word.where, "Rename one.")
-        found[word.text] = Variable(word.text, type_names(types))
-    return tuple(found.values())
+        parameters[word.text] = Variable(word.text, type_names(types))
+    return tuple(parameters.values())
 
 
 def _read_action(section: Group, words: Vocabulary) -> Action:

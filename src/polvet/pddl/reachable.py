@@ -98,19 +98,19 @@ class Reach:
 
     def variables_in(self, condition: Condition) -> tuple[str, ...]:
         """Return the variables that the condition names; kept."""
-        found = self._variables.get(condition)
-        if found is None:
-            found = self._variables[condition] = tuple(dict.fromkeys(_variables_in(condition)))
-        return found
+        names = self._variables.get(condition)
+        if names is None:
+            names = self._variables[condition] = tuple(dict.fromkeys(_variables_in(condition)))
+        return names
 
     def settled(self, predicate: str, terms: Terms) -> Condition:
         """Return the ground atom, or what it is in every reachable state where that is known; the same object each time."""
-        found = self._settled.get((predicate, terms))
-        if found is None:
+        value = self._settled.get((predicate, terms))
+        if value is None:
             atom = Atom(predicate, terms)
-            found = FALSE if atom not in self.facts else atom if self.may_be_false(atom) else TRUE
-            self._settled[atom] = found
-        return found
+            value = FALSE if atom not in self.facts else atom if self.may_be_false(atom) else TRUE
+            self._settled[atom] = value
+        return value
 
     def objects_of(self, types: tuple[str, ...]) -> tuple[str, ...]:
         """Return the objects of the types."""
@@ -128,15 +128,15 @@ class Reach:
     def bindings(self, variables: tuple[Variable, ...], condition: Condition, values: Values) -> list[Values]:
         """Return, each once, the values of the variables with which the (normal) condition may hold in some state."""
         names = [variable.name for variable in variables]
-        found: dict[Terms, Values] = {}
-        asked = variables, condition
-        if asked not in self._queries:
-            self._queries[asked] = [self.query(one, variables) for one in alternatives(condition)]
-        for query in self._queries[asked]:
+        by_row: dict[Terms, Values] = {}
+        question = variables, condition
+        if question not in self._queries:
+            self._queries[question] = [self.query(one, variables) for one in alternatives(condition)]
+        for query in self._queries[question]:
             for answer in self.join.answers(query, values):
                 row = tuple([answer[name] for name in names])
-                found.setdefault(row, {**values, **dict(zip(names, row, strict=True))})
-        return [found[row] for row in sorted(found, key=self._place)]
+                by_row.setdefault(row, {**values, **dict(zip(names, row, strict=True))})
+        return [by_row[row] for row in sorted(by_row, key=self._place)]
 
     def query(self, alternative: Alternative, variables: tuple[Variable, ...]) -> Query:
         """Return the query for the values of these variables and of the alternative's own."""
@@ -212,12 +212,12 @@ def alternatives(condition: Condition) -> list[Alternative]:
         case Not(Atom() | Equal() as part):
             return [Alternative(tests=((part, False),))]
         case And(parts):
-            found = [Alternative()]
+            both = [Alternative()]
             for conjunct in parts:
                 ways = alternatives(conjunct)
-                if len(found) * len(ways) <= MAX_ALTERNATIVES:
-                    found = [one.joined(other) for one in found for other in ways]
-            return found
+                if len(both) * len(ways) <= MAX_ALTERNATIVES:
+                    both = [one.joined(other) for one in both for other in ways]
+            return both
         case Or(parts):
             ways = [way for disjunct in parts for way in alternatives(disjunct)]
             return ways if len(ways) <= MAX_ALTERNATIVES else [Alternative()]

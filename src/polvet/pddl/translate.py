@@ -85,19 +85,19 @@ class World:
             return self.condition(text, where)
         variables, body = parse_count(text, self.words, where)
         cases = [folded(one, self.grounding.truth) for one in instances(variables, body, self.grounding.reach)]
-        found: Expression = IntLiteral(cases.count(ALWAYS))
+        total: Expression = IntLiteral(cases.count(ALWAYS))
         for case in cases:
             if case not in (ALWAYS, NEVER):
-                found = Binary("+", found, Conditional(self.encoding.expression(case), IntLiteral(1), IntLiteral(0)))
-        return found
+                total = Binary("+", total, Conditional(self.encoding.expression(case), IntLiteral(1), IntLiteral(0)))
+        return total
 
     def _with_atoms(self, expression: Expression, where: Where) -> Expression:
         match expression:
             case Call(function, arguments) if all(isinstance(one, Name) for one in arguments):
                 return self._named((function, *(one.name for one in arguments if isinstance(one, Name))), where)
             case Name(name) if name not in self._variables():
-                found = re.fullmatch(r"([^()]+)\(([^()]*)\)", name)
-                words = (found[1], *found[2].split(",")) if found else (name,)
+                applied = re.fullmatch(r"([^()]+)\(([^()]*)\)", name)
+                words = (applied[1], *applied[2].split(",")) if applied else (name,)
                 if words[0].lower() not in {**self.words.predicates, **self.words.functions}:
                     raise InputError(f"no atom '{name}'.", where, suggest(words[0].lower(), self.words.predicates))
                 return self._named(words, where)
@@ -113,16 +113,16 @@ class World:
 
     def _number(self, text: str, where: Where) -> Expression:
         try:
-            found = folded_number(ground_number(parse_number(text, self.words, where), {}), self.grounding.number)
+            number = folded_number(ground_number(parse_number(text, self.words, where), {}), self.grounding.number)
         except Undefined as undefined:
             raise InputError(f"'{undefined}' has no value in :init.", where, "Give it one, or leave it out.") from None
-        self._refuse_costs(found, where)
-        return self.encoding.number(found)
+        self._refuse_costs(number, where)
+        return self.encoding.number(number)
 
     def _expression(self, condition: Condition, where: Where) -> Expression:
-        found = self.grounding.condition(condition)
-        self._refuse_costs(found, where)
-        return self.encoding.expression(found)
+        grounded = self.grounding.condition(condition)
+        self._refuse_costs(grounded, where)
+        return self.encoding.expression(grounded)
 
     def _refuse_costs(self, part: Number | Condition, where: Where) -> None:
         for fluent in fluents_in(part):

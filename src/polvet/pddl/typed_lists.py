@@ -14,7 +14,7 @@ Typed = tuple[Word, tuple[Word, ...]]
 
 def read_typed_list(items: Sequence[Tree], what: str, *, variables: bool = False) -> list[Typed]:
     """Return the names of the list with their types; `what` says in messages what is listed."""
-    found: list[Typed] = []
+    typed: list[Typed] = []
     untyped: list[Word] = []
     place = 0
     while place < len(items):
@@ -27,13 +27,13 @@ def read_typed_list(items: Sequence[Tree], what: str, *, variables: bool = False
             if place + 1 == len(items):
                 raise InputError("'-' has no type behind it.", item.where, "Write the type, or remove the dash.")
             types = _read_types(items[place + 1])
-            found += ((name, types) for name in untyped)
+            typed += ((name, types) for name in untyped)
             untyped = []
             place += 2
             continue
         untyped.append(variable_of(item) if variables else name_of(item, what))
         place += 1
-    return found + [(name, ()) for name in untyped]
+    return typed + [(name, ()) for name in untyped]
 
 
 def _read_types(tree: Tree) -> tuple[Word, ...]:

@@ -201,12 +201,12 @@ class ExpressionParser(Cursor):
             self.refuse(f"{token.shown()} is a word of the language.", f"Use another name for {what}.")
         return self.next()
 
-    def list_of_names(self, what: str) -> list[Token]:
-        """Return one or more names with commas between them."""
-        names = [self.identifier(what)]
+    def actions(self) -> tuple[str, ...]:
+        """Return one or more names of actions with commas between them."""
+        names = [self.identifier("the action").text]
         while self.take(","):
-            names.append(self.identifier(what))
-        return names
+            names.append(self.identifier("the action").text)
+        return tuple(names)
 
 
 _WORDS = """

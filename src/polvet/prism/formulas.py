@@ -56,7 +56,7 @@ class Expander:
             hint = "Group it with brackets, or use variables instead of formulas."
             raise InputError(f"{what} at most {MAX_NODES} and {MAX_DEPTH} are read.", where, hint)
         self.spend(nodes, where)
-        return _replaced(expression, self.formulas) if self.formulas else expression
+        return substituted(expression, self.formulas) if self.formulas else expression
 
     def spend(self, nodes: int, where: Where) -> None:
         """Count nodes towards the limit of the whole program."""
@@ -68,12 +68,18 @@ class Expander:
 
 def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
     """Return the expression with names replaced by expressions, all at once."""
-    return _replaced(expression, values)
+    done: dict[int, Expression] = {}
+    for part in _children_first(expression):
+        if isinstance(part, Name):
+            done[id(part)] = values.get(part.name, part)
+        else:
+            done[id(part)] = rebuild(part, lambda child: done[id(child)])
+    return done[id(expression)]
 
 
 def renamed(expression: Expression, renaming: Mapping[str, str]) -> Expression:
     """Return the expression with names replaced by other names, all at once."""
-    return _replaced(expression, {old: Name(new) for old, new in renaming.items()})
+    return substituted(expression, {old: Name(new) for old, new in renaming.items()})
 
 
 def measure(expression: Expression, sizes: Mapping[str, tuple[int, int]] | None = None) -> tuple[int, int]:
@@ -96,16 +102,6 @@ def measure(expression: Expression, sizes: Mapping[str, tuple[int, int]] | None 
 
 def _count(number: int) -> str:
     return str(number) if number < 10**18 else "over 10^18"
-
-
-def _replaced(expression: Expression, values: Mapping[str, Expression]) -> Expression:
-    done: dict[int, Expression] = {}
-    for part in _children_first(expression):
-        if isinstance(part, Name):
-            done[id(part)] = values.get(part.name, part)
-        else:
-            done[id(part)] = rebuild(part, lambda child: done[id(child)])
-    return done[id(expression)]
 
 
 def _children_first(expression: Expression) -> Iterator[Expression]:

@@ -310,7 +310,7 @@ class _ProgramParser(ExpressionParser):
         while self.at("|") and self.peek(1).text == "[":
             token = self.next()
             self.next()
-            actions = () if self.at("]") else tuple(one.text for one in self.list_of_names("the action"))
+            actions = () if self.at("]") else self.actions()
             self.expect("]", "after the actions", "Write |[a,b]|.")
             self.expect("|", "after the actions", "Write |[a,b]|.")
             left = Parallel(left, self._changed(), actions, self.place(token))
@@ -332,7 +332,7 @@ class _ProgramParser(ExpressionParser):
             token = self.next()
             if token.text == "/":
                 self.expect("{", "after /", "Hiding is written / {a,b}.")
-                actions = tuple(one.text for one in self.list_of_names("the action"))
+                actions = self.actions()
                 process = Hide(process, actions, self.place(token))
             else:
                 process = Rename(process, self._renamings(), self.place(token))

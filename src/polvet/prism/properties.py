@@ -58,9 +58,9 @@ def read_properties(path: str | Path, vocabulary: Vocabulary) -> PropertyFile:
 
 def with_properties(model: Model, file: PropertyFile) -> Model:
     """Return the model with the file's constants and properties added; a name that is taken is refused."""
-    taken = {one.name for one in model.properties}
+    used = {one.name for one in model.properties}
     for one in file.properties:
-        if one.name in taken:
+        if one.name in used:
             raise InputError(f"the model already has a property '{one.name}'.", one.where, "Use another name.")
     constants = (*model.constants, *file.constants)
     return replace(model, constants=constants, properties=(*model.properties, *file.properties))

@@ -86,13 +86,13 @@ class Local:
 
 def _single(words: list[Token]) -> list[Token]:
     """Return the words with `==`, `&&` and `||` as PRISM writes them: with one sign."""
-    kept: list[Token] = []
+    joined: list[Token] = []
     for word in words:
-        last = kept[-1] if kept else None
+        last = joined[-1] if joined else None
         if word.text in ("=", "&") and last == word._replace(column=word.column - 1):
             continue
-        kept.append(word._replace(text="|") if word.kind == "sign" and word.text == "||" else word)
-    return kept
+        joined.append(word._replace(text="|") if word.kind == "sign" and word.text == "||" else word)
+    return joined
 
 
 class QuantityParser(ExpressionParser):

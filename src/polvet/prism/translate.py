@@ -138,11 +138,11 @@ class _Translation:
         check_assignments(program, self.modules)
         self.initially: list[Expression] = [program.init.value] if program.init else []
         self.variables = [self._variable(variable) for variable in variables]
-        taken = {item.name for item in self.declared} | set(self.formulas)
-        self.labels = {label.name: _free_name(label.name, "label", taken) for label in program.labels}
+        used = {item.name for item in self.declared} | set(self.formulas)
+        self.labels = {label.name: _free_name(label.name, "label", used) for label in program.labels}
         self.rewards: list[tuple[Rewards, Reward]] = []
         for rewards in program.rewards:
-            variable = _free_name(rewards.name or "reward", "reward", taken)
+            variable = _free_name(rewards.name or "reward", "reward", used)
             on_states = any(item.action is None for item in rewards.items)
             on_transitions = any(item.action is not None for item in rewards.items)
             self.rewards.append((rewards, Reward(variable, on_states, on_transitions)))
@@ -191,17 +191,14 @@ class _Translation:
             where=program.where,
         )
 
-    def _expanded(self, expression: Expression, where: Where) -> Expression:
-        return self.expander.expanded(expression, where)
-
     def _initial_condition(self) -> Expression | None:
         where = self.program.init.where if self.program.init else self.program.where
-        return self._expanded(conjunction(*self.initially), where) if self.initially else None
+        return self.expander.expanded(conjunction(*self.initially), where) if self.initially else None
 
     def _constant(self, constant: Constant) -> Constant:
         if constant.value is None:
             return constant
-        return replace(constant, value=self._expanded(constant.value, constant.where))
+        return replace(constant, value=self.expander.expanded(constant.value, constant.where))
 
     def _variable(self, variable: VariableDeclaration) -> VariableDeclaration:
         variable = self._expanded_variable(variable)
@@ -258,21 +255,21 @@ class _Translation:
     def _expanded_variable(self, variable: VariableDeclaration) -> VariableDeclaration:
         type_: Type = variable.type
         if isinstance(type_, IntType) and type_.lower is not None and type_.upper is not None:
-            lower, upper = (self._expanded(bound, variable.where) for bound in (type_.lower, type_.upper))
+            lower, upper = (self.expander.expanded(bound, variable.where) for bound in (type_.lower, type_.upper))
             type_ = IntType(lower, upper)
-        initial = None if variable.initial is None else self._expanded(variable.initial, variable.where)
+        initial = None if variable.initial is None else self.expander.expanded(variable.initial, variable.where)
         return replace(variable, type=type_, initial=initial)
 
     def _expanded_command(self, command: Command) -> Command:
         updates = tuple(
             Update(
-                None if update.probability is None else self._expanded(update.probability, update.where),
-                tuple((name, self._expanded(value, where), where) for name, value, where in update.assignments),
+                None if update.probability is None else self.expander.expanded(update.probability, update.where),
+                tuple((name, self.expander.expanded(value, where), where) for name, value, where in update.assignments),
                 update.where,
             )
             for update in command.updates
         )
-        return Command(command.action, self._expanded(command.guard, command.where), updates, command.where)
+        return Command(command.action, self.expander.expanded(command.guard, command.where), updates, command.where)
 
     def _automaton(self, module: Module, by_result: bool) -> Automaton:
         first = {action: one.name for one in reversed(self.modules) for action in alphabet(one)}
@@ -309,14 +306,17 @@ class _Translation:
     def _total(self, items: Iterable[RewardItem]) -> Expression | None:
         terms: list[Expression] = []
         for item in items:
-            guard, value = self._expanded(item.guard, item.where), self._expanded(item.value, item.where)
+            guard, value = (
+                self.expander.expanded(item.guard, item.where),
+                self.expander.expanded(item.value, item.where),
+            )
             if guard != BoolLiteral(False):
                 terms.append(value if guard == TRUE else Conditional(guard, value, IntLiteral(0)))
         return chained_operands("+", terms) if terms else None
 
     def _state_values(self) -> tuple[Assignment, ...]:
         values = [
-            Assignment(Name(self.labels[label.name]), self._expanded(label.value, label.where), 0, label.where)
+            Assignment(Name(self.labels[label.name]), self.expander.expanded(label.value, label.where), 0, label.where)
             for label in self.program.labels
         ]
         for rewards, reward in self.rewards:
@@ -339,11 +339,11 @@ class _Translation:
         return automaton, tuple(replace(one, actions=(*one.actions, one.result or silent)) for one in vectors)
 
 
-def _free_name(wanted: str, kind: str, taken: set[str]) -> str:
+def _free_name(wanted: str, kind: str, used: set[str]) -> str:
     """Return the wanted name or, where it is taken, one near it; and take it."""
     name, number = wanted, 1
-    while name in taken:
+    while name in used:
         name = f"{wanted}_{kind}" if number == 1 else f"{wanted}_{kind}_{number}"
         number += 1
-    taken.add(name)
+    used.add(name)
     return name

@@ -52,13 +52,13 @@ class FaultList:
 def fault_to_json(task: Task, fault: Fault) -> Json:
     """Return the fault as a fault file holds it."""
     write = StateFormat(task).write
-    found: Json = {
+    document: Json = {
         "state": write(fault.state),
         "action": fault.action,
         "safe_actions": list(fault.safe_actions),
         "unsafe_outcomes": [write(state) for state in fault.unsafe_outcomes],
     }
-    return found if fault.kind == UNSAFE else {**found, "kind": fault.kind}
+    return document if fault.kind == UNSAFE else {**document, "kind": fault.kind}
 
 
 def write_faults(task: Task, faults: FaultList, path: str | Path) -> None:

@@ -41,15 +41,14 @@ class Journal:
             self._stream.close()
             raise
 
-    def append(self, record: Any, *, sync: bool = True) -> None:
-        """Add the record; with `sync` it is on the disk when this returns. A full disk keeps all records before it."""
+    def append(self, record: Any) -> None:
+        """Add the record; it is on the disk when this returns. A full disk keeps all records before it."""
         end = self._stream.seek(0, os.SEEK_END)
         left = memoryview(line_of(record))
         try:
             while left:
                 left = left[self._stream.write(left) :]
-            if sync:
-                os.fsync(self._stream.fileno())
+            os.fsync(self._stream.fileno())
         except OSError as error:
             with suppress(OSError):
                 self._stream.truncate(end)

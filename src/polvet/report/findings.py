@@ -8,7 +8,7 @@ from typing import Any
 from polvet.files import Json
 from polvet.report.campaign import read_faults, read_runs
 from polvet.report.fault_list import fault_part
-from polvet.report.markup import plural, text
+from polvet.report.markup import card, plural
 from polvet.report.page import Page
 from polvet.report.pictures import Pictures
 from polvet.report.replay import replay_part
@@ -25,7 +25,7 @@ def faults_page(path: Path, document: Json, task: Path | None) -> Page:
     how = "Every state the policy reaches was judged." if every else "There may be others: not all states were judged."
     sort = "bad" if faults else "good" if every else "open"
     level = "Exhaustive search" if every else "Sampled"
-    head = _card(sort, level, plural(len(faults), "fault"), how)
+    head = card(sort, level, plural(len(faults), "fault"), f"<p>{how}</p>")
     return Page(f"Faults: {path.name}", head, (part,), {"drawings": drawings, "lines": pictures.lines})
 
 
@@ -35,15 +35,10 @@ def runs_page(path: Path, task: Path | None) -> Page:
     pictures = _pictures(task)
     part, data = replay_part(runs, [], pictures)
     failing = sum(run.end == "fail" for run in runs)
-    head = _card(
-        "bad" if failing else "open", "Found", plural(failing, "unsafe run"), f"{plural(len(runs), 'run')} in the file."
-    )
+    body = f"<p>{plural(len(runs), 'run')} in the file.</p>"
+    head = card("bad" if failing else "open", "Found", plural(failing, "unsafe run"), body)
     return Page(f"Runs: {path.name}", head, () if part is None else (part,), {**data, "lines": pictures.lines})
 
 
 def _pictures(task: Path | None) -> Pictures:
     return Pictures({} if task is None else dict(load_task(task).network.model.metadata))
-
-
-def _card(sort: str, level: str, word: str, says: str) -> str:
-    return f'<div class="verdict {sort}"><p class="level">{text(level)}</p><p class="word">{text(word)}</p><p>{text(says)}</p></div>'

@@ -13,7 +13,7 @@ from polvet.files import read_text
 from polvet.pddl.parse import parse_domain
 from polvet.policy.finite_memory.sketch import Sketch, read_sketch
 from polvet.policy.finite_memory.valuations import Valuations, meanings_of
-from polvet.report.markup import code, section, table, text
+from polvet.report.markup import card, code, section, table, text
 from polvet.report.page import Page, Part
 from polvet.report.termination import proof_parts
 
@@ -45,11 +45,8 @@ def general_page(path: Path, certificate: Mapping[str, Any], task: Path | None) 
     else:
         word, level, sort = "Rejected", "Not proved", "bad"
         claim = f"The checker rejects this certificate: {result.reason}."
-    head = (
-        f'<div class="verdict {sort}"><p class="level">{level}</p><p class="word">{word}</p><p>{text(claim)}</p>'
-        f"<p>Check it yourself:</p>{code(f'polvet certify {path} --task {task}')}</div>"
-    )
-    return Page(f"{task.name} in problems of PDDL", head, parts)
+    body = f"<p>{text(claim)}</p><p>Check it yourself:</p>{code(f'polvet certify {path} --task {task}')}"
+    return Page(f"{task.name} in problems of PDDL", card(sort, level, word, body), parts)
 
 
 def _problems(certificate: Mapping[str, Any]) -> Part:

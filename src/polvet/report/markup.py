@@ -68,15 +68,20 @@ def section(identity: str, title: str, body: str) -> str:
     return f'<section id="{identity}" aria-labelledby="{identity}-title"><h2 id="{identity}-title">{text(title)}</h2>{body}</section>'
 
 
+def card(sort: str, level: str, word: str, body: str) -> str:
+    """Return the card on top of a page: how sure the verdict is, and the verdict; the body is markup already."""
+    return f'<div class="verdict {sort}"><p class="level">{text(level)}</p><p class="word">{text(word)}</p>{body}</div>'
+
+
 def code(command: str) -> str:
     """Return a command line to be copied."""
     return f'<pre class="scroll" tabindex="0" role="region" aria-label="Command"><code>{text(command)}</code></pre>'
 
 
-def plural(count: int, one: str, more: str | None = None) -> str:
+def plural(count: int, one: str) -> str:
     """Return the count with its noun.
 
     >>> plural(1, "fault"), plural(1234, "fault")
     ('1 fault', '1,234 faults')
     """
-    return f"{count:,} {one if count == 1 else more or one + 's'}"
+    return f"{count:,} {one if count == 1 else one + 's'}"

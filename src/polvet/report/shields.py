@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import Where
-from polvet.report.markup import code, plural, section, show_state, table, text
+from polvet.report.markup import card, code, plural, section, show, show_state, table, text
 from polvet.report.page import Page, Part
 from polvet.shield.file import Shield, read_shield
 
@@ -21,14 +21,13 @@ def shield_page(path: Path, document: Mapping[str, Any]) -> Page:
     choices = sum(len(allowed) for allowed in shield.actions.values())
     exact = document.get("values") == "exact"
     risk = max(shield.values.values())
-    head = (
-        '<div class="verdict good"><p class="level">Shield</p>'
-        f'<p class="word">At most {text(float(shield.bound))}</p>'
+    body = (
         f"<p>The file claims: however a learner chooses among the allowed actions, it fails with probability at most {text(shield.bound)} "
         f"from the start states{'' if exact else ' (values are proved upper bounds)'}. "
         f"{plural(len(shield.actions), 'state')}, {plural(choices, 'allowed action')}; the riskiest state has {float(risk):.6g}.</p>"
-        f"<p>Check it without trusting whoever made it:</p>{code(f'polvet certify {path} --task MODEL')}</div>"
+        f"<p>Check it without trusting whoever made it:</p>{code(f'polvet certify {path} --task MODEL')}"
     )
+    head = card("good", "Shield", f"At most {show(float(shield.bound))}", body)
     heat = heat_part(shield)
     return Page(f"Shield {path.name}", head, (_states(shield),) if heat is None else (heat, _states(shield)))
 

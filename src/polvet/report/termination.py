@@ -14,7 +14,7 @@ from polvet.errors import InputError, Where
 from polvet.policy.finite_memory import Choice, FiniteMemoryPolicy
 from polvet.policy.finite_memory.draw import edge_label
 from polvet.report.graph import in_figure
-from polvet.report.markup import code, plural, section, table, text
+from polvet.report.markup import card, code, plural, section, table, text
 from polvet.report.page import Page, Part
 from polvet.report.rounds import (
     MAX_EDGES,
@@ -52,10 +52,7 @@ def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | No
         word, level, sort = "Rejected", "Not proved", "bad"
         claim = f"<p>The checker rejects this certificate: {text(result.reason)}.</p>"
     command = f"polvet certify {path}" + (f" --task {task}" if task else "") + (f" --policy {policy}" if policy else "")
-    head = (
-        f'<div class="verdict {sort}"><p class="level">{level}</p><p class="word">{word}</p>{claim}'
-        f"<p>Check it yourself:</p>{code(command)}</div>"
-    )
+    head = card(sort, level, word, f"{claim}<p>Check it yourself:</p>{code(command)}")
     # Only what the checker has read through is drawn: a rejected certificate may hold anything.
     parts = proof_parts(certificate, subjects) if isinstance(result, Accepted) else (_graph(plan, {}),)
     return Page(f"Termination of {plan.name}", head, parts)

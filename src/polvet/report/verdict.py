@@ -14,7 +14,7 @@ from polvet.errors import InputError, Where
 from polvet.files import read_json
 from polvet.model.task import TaskOptions
 from polvet.report.campaign import Campaign
-from polvet.report.markup import code, plural, text
+from polvet.report.markup import card, code, plural, text
 from polvet.sources import options_from_json
 from polvet.verify.split_tree import completed
 
@@ -43,10 +43,7 @@ def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
     """Return the card with the verdict, the level of the guarantee and the way to check it."""
     if isinstance(judged, Rejected):
         says = f"<p>The checker rejects the campaign's certificate: {text(judged.reason)}.</p>{code(certify_command(campaign))}"
-        return (
-            f'<div class="verdict bad"><p class="level">Not proved</p><p class="word">Rejected</p>{says}</div>'
-            + _tiles(campaign)
-        )
+        return card("bad", "Not proved", "Rejected", says) + _tiles(campaign)
     ended = campaign.outcome
     reason = None if ended is None else ended.reason
     last = campaign.rows[-1] if campaign.rows else None
@@ -81,10 +78,7 @@ def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
             body = f"<p>Reason: {text(why)}.</p>{_statistics(last)}"
     if ended is not None and ended.warning:
         body += f"<p><strong>Warning:</strong> {text(ended.warning)}.</p>"
-    return (
-        f'<div class="verdict {sort}"><p class="level">{text(level)}</p><p class="word">{text(title)}</p>{body}</div>'
-        + _tiles(campaign)
-    )
+    return card(sort, level, title, body) + _tiles(campaign)
 
 
 def certify_command(campaign: Campaign) -> str:

@@ -12,7 +12,7 @@ from polvet.errors import InputError, Where
 from polvet.files import Json
 from polvet.report.campaign import read_run
 from polvet.report.invariant import invariant_part
-from polvet.report.markup import code, plural, text
+from polvet.report.markup import card, code, plural, text
 from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
 from polvet.report.region import DrawnStarts, drawn_starts, region_part
@@ -53,10 +53,7 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
             sort, level, word, says = "bad", "Not proved", "Rejected", f"The checker rejects it: {result.reason}."
     count = certificate.get("count")
     size = f" It lists {plural(count, 'state')}." if isinstance(count, int) else ""
-    head = (
-        f'<div class="verdict {sort}"><p class="level">{level}</p><p class="word">{text(word)}</p>'
-        f"<p>{text(says)}{text(size)}</p><p>Check it yourself:</p>{code(shlex.join(command))}</div>"
-    )
+    body = f"<p>{text(says)}{text(size)}</p><p>Check it yourself:</p>{code(shlex.join(command))}"
     parts: list[Part] = []
     data: Json = {}
     if certificate["kind"] == "run":
@@ -68,7 +65,7 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
         parts.append(region)
     if (invariant := invariant_part(certificate, Where(str(path)))) is not None:
         parts.append(invariant)
-    return Page(f"Verification: {path.name}", head, tuple(parts), data)
+    return Page(f"Verification: {path.name}", card(sort, level, word, body), tuple(parts), data)
 
 
 def _words(options: Any) -> list[str]:

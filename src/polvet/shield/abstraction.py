@@ -19,8 +19,9 @@ import numpy as np
 
 from polvet.errors import InputError, Where
 from polvet.model.semantics import Semantics, State
-from polvet.model.task import Task, state_from_names, state_to_names
+from polvet.model.task import Task, show_names, state_from_names, state_to_names
 from polvet.shield.guard import labels_of
+from polvet.worlds.intervals import divergence
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Doubt:
 
     def __str__(self) -> str:
         return (
-            f"{_show(self.state)} --{self.label}-> {_show(self.outcome)}: "
+            f"{show_names(self.state)} --{self.label}-> {show_names(self.outcome)}: "
             f"{self.seen:,} of {self.visits:,} visits, probability {self.probability:.6g}"
         )
 
@@ -66,7 +67,7 @@ class AbstractionCheck:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing was found that speaks against the abstraction."""
+        """Whether nothing speaks against the abstraction."""
         return self.mismatch is None and not self.doubts
 
 
@@ -173,13 +174,13 @@ class _Walk:
                 exact[outcome.state] += float(outcome.probability)
             rows += [(state, label, after, min(1.0, p), counts[after], counts.total()) for after, p in exact.items()]
         explained = math.log(2 * max(1, len(rows)) * max(1, self.steps) / chance)
-        found = []
-        for state, label, after, p, seen, visits in rows:
-            surprise = visits * _divergence(seen / visits, p)
+        doubts = []
+        for state, label, after, p, count, visits in rows:
+            surprise = visits * divergence(count / visits, p)
             if surprise > explained:
                 named = [state_to_names(self.task.network, one) for one in (state, after)]
-                found.append((-surprise, Doubt(named[0], label, named[1], p, seen, visits)))
-        return [doubt for _, doubt in sorted(found, key=lambda pair: pair[0])]
+                doubts.append((-surprise, Doubt(named[0], label, named[1], p, count, visits)))
+        return [doubt for _, doubt in sorted(doubts, key=lambda pair: pair[0])]
 
     def _state(self, observation: Any) -> State | str:
         """Return the model's state, or why what `state_of` gives is none."""
@@ -190,16 +191,3 @@ class _Walk:
             return state_from_names(self.task.network, given, Where("state_of"))
         except InputError as error:
             return str(error)
-
-
-def _divergence(seen: float, p: float) -> float:
-    """Return the Kullback-Leibler divergence of two coins."""
-    total = 0.0
-    for a, b in ((seen, p), (1 - seen, 1 - p)):
-        if a > 0:
-            total += math.inf if b <= 0 else a * math.log(a / b)
-    return max(0.0, total)
-
-
-def _show(state: Mapping[str, Any]) -> str:
-    return ",".join(f"{name}={value}" for name, value in state.items())

@@ -78,14 +78,14 @@ class FaultsPerCheckpoint(_Callback):  # type: ignore[misc]
         variables = [variable.name for variable in self.task.network.variables]
         network = network_from_stable_baselines(data, Where("checkpoint"), variables, list(self.task.network.labels))
         bound = compile_policy(fit(self.task, network))
-        found = all_faults(bound, self._decider, budget=self.budget)
+        analysis = all_faults(bound, self._decider, budget=self.budget)
         archive = None if self.folder is None else self.folder / f"steps-{self.num_timesteps}.zip"
         checkpoint = Checkpoint(
             self.num_timesteps,
-            len(found.faults),
-            found.states,
-            len(found.unsafe_starts),
-            found.exhaustive,
+            len(analysis.faults),
+            analysis.states,
+            len(analysis.unsafe_starts),
+            analysis.exhaustive,
             None if archive is None else str(archive),
         )
         if self.folder is not None and archive is not None:

@@ -23,7 +23,7 @@ from polvet.errors import LimitReached
 from polvet.files import Json
 from polvet.mdp import Reach, solve
 from polvet.mdp.exact import exact_values
-from polvet.mdp.sparse import Mask
+from polvet.mdp.sparse import Mask, mask_of
 from polvet.shield.game import NONE, find_least_risks
 from polvet.shield.least_risk import expected_visits, find_least_risk
 from polvet.shield.world import SubMdp, World, induce_permitted
@@ -67,7 +67,7 @@ def find_conflict(world: World, bound: Fraction, budget: Budget = UNLIMITED) -> 
     >>> conflict.states, [str(value) for value in conflict.values], conflict.irreducible
     ((0, 1), ['1/4', '1/2'], True)
     """
-    world = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))
+    world = world.without_rewards()
     failed = np.flatnonzero(world.fail[world.mdp.initial])
     if len(failed):
         start = int(world.mdp.initial[failed[0]])
@@ -110,7 +110,7 @@ def find_conflict_of_option(
 
     They are the option itself and permitted ones; None where taking it breaks no bound, or where that does not show in time.
     """
-    world = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))
+    world = world.without_rewards()
     if not world.is_plain:
         return None
     wider = permitted.copy()
@@ -174,7 +174,7 @@ class _Explanation:
         left = _drop(
             kept, lambda some: self.start in some and self.exceeds(self._mask(some)), self.dropping, self._useful
         )
-        return self._told(left.items, irreducible=left.done and self.sure)
+        return self._conflict(left.items, irreducible=left.done and self.sure)
 
     def _risks(self, kept: Mask) -> NDArray[np.float64]:
         """Return about what is at least risked from each state, 0 exactly where it is nothing or nobody comes."""
@@ -210,7 +210,7 @@ class _Explanation:
                 return False
         return self._exactly(sub)[self._place(sub)] > self.bound
 
-    def _told(self, kept: Sequence[int], *, irreducible: bool) -> Conflict:
+    def _conflict(self, kept: Sequence[int], *, irreducible: bool) -> Conflict:
         sub = self._part(self._mask(kept))
         values: Sequence[Fraction]
         if sub.mdp.is_exact and len(sub.states) <= EXACT_STATES:
@@ -224,8 +224,8 @@ class _Explanation:
         chosen = set(kept)
         listed = [(int(s), v) for s, v in zip(sub.states, values, strict=True) if int(s) in chosen]
         listed.sort(key=lambda one: (one[0] != self.start, -one[1], one[0]))
-        states, told = zip(*listed, strict=True)
-        return Conflict(self.start, states, told, irreducible, {s: o for s, o in self.taken.items() if s in chosen})
+        states, risks = zip(*listed, strict=True)
+        return Conflict(self.start, states, risks, irreducible, {s: o for s, o in self.taken.items() if s in chosen})
 
     def _exactly(self, sub: SubMdp) -> list[Fraction]:
         if self.world.is_plain:
@@ -251,9 +251,7 @@ class _Explanation:
         return permitted
 
     def _mask(self, kept: Sequence[int]) -> Mask:
-        mask = np.zeros(self.world.mdp.states, dtype=bool)
-        mask[list(kept)] = True
-        return mask
+        return mask_of(list(kept), self.world.mdp.states)
 
     def _place(self, sub: SubMdp) -> int:
         return int(np.searchsorted(sub.states, self.start))

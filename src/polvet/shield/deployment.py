@@ -20,7 +20,7 @@ import numpy as np
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.mdp.sparse import Float64s, Mask
-from polvet.model.task import Task, state_to_names
+from polvet.model.task import Task, show_names, state_to_names
 from polvet.shield.costs import Contradiction, CostBook
 from polvet.shield.file import Shield
 from polvet.shield.guard import NO_STATE, labels_of
@@ -124,27 +124,24 @@ class Tracker(_Wrapper):  # type: ignore[misc]
         self.paid, self.taken = cost, option
         return shown, reward, ended, bool(truncated), {**info, "cost": cost}
 
-    def _find(self, shown: Any, candidates: Sequence[int], otherwise: str) -> int:
-        given = self._state_of(shown)
+    def _find(self, observation: Any, candidates: Sequence[int], otherwise: str) -> int:
+        given = self._state_of(observation)
         for name in given:
             if name not in self._names[0]:
                 raise InputError(
                     f"no variable '{name}'.", Where("state_of"), f"The model has {', '.join(self._names[0])}."
                 )
-        found = [one for one in candidates if all(self._names[one][name] == value for name, value in given.items())]
-        if len(found) == 1:
-            return found[0]
-        told = ",".join(f"{name}={value}" for name, value in given.items())
-        if found:
-            raise InputError(
-                f"{told} may be {self._show(found[0])} or {self._show(found[1])}.",
-                Where("state_of"),
-                "Give more variables.",
-            )
-        raise InputError(f"{told} is {otherwise}.", Where("state_of"), "Try task.check_abstraction(env).")
+        states = [one for one in candidates if all(self._names[one][name] == value for name, value in given.items())]
+        if len(states) == 1:
+            return states[0]
+        where, shown = Where("state_of"), show_names(given)
+        if states:
+            both = f"{self._show(states[0])} or {self._show(states[1])}"
+            raise InputError(f"{shown} may be {both}.", where, "Give more variables.")
+        raise InputError(f"{shown} is {otherwise}.", where, "Try task.check_abstraction(env).")
 
     def _show(self, state: int) -> str:
-        return ",".join(f"{name}={value}" for name, value in self._names[state].items())
+        return show_names(self._names[state])
 
 
 def _default_labels(env: Any, task: Task) -> Sequence[str] | None:
@@ -275,8 +272,8 @@ class Deployed:
             for state, mine in enumerate(self.tracker.options)
         }
         reached = {key: labels for key, labels in actions.items() if labels or not self.tracker.options[key[0]]}
-        told = {"labels": [label for label in self.tracker.labels if label in self.world.labels]}
-        return Shield((NUMBER,), reached, dict.fromkeys(reached, Fraction(1)), document=told)
+        document = {"labels": [label for label in self.tracker.labels if label in self.world.labels]}
+        return Shield((NUMBER,), reached, dict.fromkeys(reached, Fraction(1)), document=document)
 
 
 def open_book(

@@ -22,7 +22,7 @@ import numpy as np
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.mdp import Reach, Reward, solve
-from polvet.mdp.sparse import Float64s, Mask, Uint32s
+from polvet.mdp.sparse import Float64s, Mask, Uint32s, mask_of
 from polvet.shield.occupation import Occupation, OccupationProgram, prove_lower_bound
 from polvet.shield.permissive import is_safe
 from polvet.shield.world import COST, World, induce_permitted
@@ -92,7 +92,7 @@ class _Search:
 
     def __init__(self, world: World, cost: Float64s, bound: Fraction, careful: Uint32s, budget: Budget) -> None:
         self.world, self.cost, self.bound, self.careful, self.budget = world, cost, bound, careful, budget
-        self.bare = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))
+        self.bare = world.without_rewards()
         self.program = OccupationProgram(world, cost, bound)
         self.starts = world.mdp.choice_start.astype(np.int64)
         self.owners = world.owners()
@@ -103,15 +103,14 @@ class _Search:
     def open_node(self, closed: frozenset[int], above: float) -> _Node | None:
         """Return the node that leaves all but the closed choices; None where it is proved to hold no safe scheduler."""
         self.nodes += 1
-        open_ = np.ones(self.world.options, dtype=bool)
-        open_[list(closed)] = False
-        found = self.program.optimum(closed, self.budget)
-        if found is None:
+        open_ = ~mask_of(list(closed), self.world.options)
+        relaxed = self.program.optimum(closed, self.budget)
+        if relaxed is None:
             # SOUND: the program's "infeasible" is a hint; the price of failing is raised until the bound itself says so.
             lower = self._raise_price(open_, above)
             return None if lower == math.inf else _Node(lower, self.nodes, closed, None)
-        lower = max(above, self._proved(found.price, open_))
-        return _Node(lower, self.nodes, closed, self._round(found))
+        lower = max(above, self._proved(relaxed.price, open_))
+        return _Node(lower, self.nodes, closed, self._round(relaxed))
 
     def children(self, node: _Node) -> tuple[frozenset[int], frozenset[int]]:
         """Return what is closed where the coin's option is the only one of its state, and where it is none of them."""
@@ -135,9 +134,9 @@ class _Search:
                 break
         return lower
 
-    def _round(self, found: Occupation) -> int | None:
+    def _round(self, relaxed: Occupation) -> int | None:
         """Consider the pure schedulers of the measure and return a choice of the state it mixes in, if it does."""
-        world, visits = self.world, found.visits
+        world, visits = self.world, relaxed.visits
         total = np.bincount(self.owners, weights=visits, minlength=world.mdp.states)
         share = np.where(total[self.owners] > IDLE, visits / np.maximum(total[self.owners], 1e-300), 0.0)
         mixed = np.flatnonzero((share > PURE) & (share < 1 - PURE))
@@ -168,6 +167,4 @@ class _Search:
         mdp = replace(sub.mdp, rewards={COST: self.cost[sub.choices]})
         spent = solve(mdp, Reward(COST, sub.goal | sub.fail), relative_gap=1e-9, budget=self.budget).upper
         if spent < self.upper and self._is_safe(mask):
-            kept = np.zeros(self.world.options, dtype=bool)
-            kept[sub.options] = True
-            self.upper, self.best = spent, kept
+            self.upper, self.best = spent, mask_of(sub.options, self.world.options)

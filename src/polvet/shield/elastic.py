@@ -73,10 +73,10 @@ class ElasticProgram:
 
     def propose(self) -> Proposal | None:
         """Return options to permit, few of them missing; asked again, with what is left of excesses priced dearer."""
-        found = self._solve(self._price, self._most)
-        if found is None:
+        solution = self._solve(self._price, self._most)
+        if solution is None:
             return None
-        excess, proposal = found
+        excess, proposal = solution
         price = 1 / (excess + NEAR)
         self._price = price / price.max(initial=1e-9)
         return proposal
@@ -91,8 +91,8 @@ class ElasticProgram:
         price[~reached] = chance.choice([0.02, 1.0])
         most = self._most.copy()
         most[forced] = 0.0
-        found = self._solve(price, most)
-        return None if found is None else found[1]
+        solution = self._solve(price, most)
+        return None if solution is None else solution[1]
 
     def _solve(self, price: Float64s, most: Float64s) -> tuple[Float64s, Proposal] | None:
         world = self.world

@@ -172,16 +172,16 @@ def to_mixed_document(task: Task, world: World, shield: Randomised, bound: Fract
     return _document(task, rows, replace(shield.pure, exact=shield.exact), bound)
 
 
-def to_ruled_document(task: Task, world: World, found: Ruled) -> Json:
+def to_ruled_document(task: Task, world: World, ruled: Ruled) -> Json:
     """Return a shield by a rule: every state of the world, with its least risk and the risk of every applicable label."""
-    rule = found.rule
-    worst = max(found.result.values[int(s)] for s in world.mdp.initial)
+    rule = ruled.rule
+    worst = max(ruled.result.values[int(s)] for s in world.mdp.initial)
     bound = rule.threshold if rule.kind == "budget" else worst
-    document = to_document(task, world, found.result, bound)
+    document = to_document(task, world, ruled.result, bound)
     starts = world.option_start.tolist()
     for state, row in enumerate(document["states"]):
         mine = range(starts[state], starts[state + 1])
-        row |= {"least": str(found.least[state]), "risks": [[world.label_of(o), str(found.risks[o])] for o in mine]}
+        row |= {"least": str(ruled.least[state]), "risks": [[world.label_of(o), str(ruled.risks[o])] for o in mine]}
     within = {} if rule.horizon is None else {"horizon": rule.horizon}
     return {**document, "kind": "action-risk", "rule": {rule.kind: str(rule.threshold)}, **within}
 
@@ -258,12 +258,12 @@ def _mixtures(items: Any, where: Where) -> tuple[Mapping[str, Fraction], ...]:
         raise InputError(
             "is not a list of distributions.", where, 'Each is an object of labels and weights: {"go": "1/2", ...}.'
         )
-    found = [{label: _fraction(weight, where) for label, weight in one.items()} for one in items]
-    if any(sum(one.values()) != 1 or min(one.values()) < 0 for one in found):
+    mixtures = [{label: _fraction(weight, where) for label, weight in one.items()} for one in items]
+    if any(sum(one.values()) != 1 or min(one.values()) < 0 for one in mixtures):
         raise InputError(
             "the weights of a distribution do not sum to 1.", where, "Write the shield again with polvet permit."
         )
-    return tuple(found)
+    return tuple(mixtures)
 
 
 def make_shield(task: Task, world: World, result: Permitted, bound: Fraction) -> Shield:

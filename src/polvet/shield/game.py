@@ -8,7 +8,6 @@ be held in a set of states without failing, holding it there is better.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -48,8 +47,7 @@ def play(world: World, seconds: float) -> tuple[Float64s, Uint32s]:
 def find_least_risks(world: World, budget: Budget = UNLIMITED) -> list[Fraction]:
     """Return the least risk from every state, in fractions."""
     if world.is_plain:
-        mdp = replace(world.mdp, initial=np.arange(world.mdp.states, dtype=np.uint32))
-        return _known(exact_values(mdp, Reach(goal=world.fail, minimise=True), budget=budget))
+        return _known(exact_values(world.mdp.from_everywhere(), Reach(goal=world.fail, minimise=True), budget=budget))
     return find_least_options(world, budget)[0]
 
 
@@ -76,18 +74,18 @@ def _answered(world: World, taken: Uint32s) -> SparseMdp:
     counts = np.zeros(world.mdp.states, dtype=np.int64)
     counts[taken != NONE] = widths
     part = take_choices(world.mdp, first + inside, np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64))
-    return replace(part, initial=np.arange(world.mdp.states, dtype=np.uint32))
+    return part.from_everywhere()
 
 
 def _better_by_a_step(world: World, values: list[Fraction]) -> dict[int, int]:
     """Return an option for each state where the best one has less than its value."""
     risks, starts = risks_of_options(world, values), world.option_start.tolist()
-    found = {}
+    better = {}
     for state, (begin, end) in enumerate(pairwise(starts)):
         best = min(range(begin, end), key=risks.__getitem__, default=None)
         if best is not None and risks[best] < values[state]:
-            found[state] = best
-    return found
+            better[state] = best
+    return better
 
 
 def _better_by_holding(world: World, values: list[Fraction]) -> dict[int, int]:

@@ -92,11 +92,11 @@ class Guard:
 
     def numbers(self, actions: Any) -> NDArray[np.int64]:
         """Return numbers of actions as the masks are indexed; one that is no action's is refused, not counted from the end."""
-        found = np.asarray(actions).reshape(-1).astype(np.int64)
-        if len(found) and not 0 <= found.min() <= found.max() < len(self.labels):
-            wrong = next(one for one in found.tolist() if not 0 <= one < len(self.labels))
+        numbers = np.asarray(actions).reshape(-1).astype(np.int64)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self.labels):
+            wrong = next(one for one in numbers.tolist() if not 0 <= one < len(self.labels))
             raise InputError(f"there is no action {wrong}.", Where("step"), f"Give 0 to {len(self.labels) - 1}.")
-        return found
+        return numbers
 
     def number(self, rows: Rows) -> None:
         """Make the kernel's table of the listed states, in their order, as rows of numbers."""
@@ -246,12 +246,12 @@ def _is_number(value: Any) -> bool:
 
 def labels_of(env: Any, labels: Sequence[str] | None) -> tuple[str, ...]:
     """Return the labels of the environment's actions: as given, or as an environment made of a model knows them."""
-    found = labels if labels is not None else getattr(env, "labels", None)
-    if found is None:
+    own = labels if labels is not None else getattr(env, "labels", None)
+    if own is None:
         raise NO_STATE
-    if isinstance(found, str) or not all(isinstance(label, str) for label in found):
+    if isinstance(own, str) or not all(isinstance(label, str) for label in own):
         raise InputError("is no list of labels.", Where("labels"), 'Give the label of each action: ("left", "right").')
-    return tuple(found)
+    return tuple(own)
 
 
 def _check_labels(shield: Shield, labels: tuple[str, ...], actions: int | None) -> None:

@@ -39,8 +39,7 @@ class Rewards:
         """Return the reward of every lane."""
         of_end = np.zeros(RUNNING + 1)
         of_end[FAIL], of_end[GOAL] = self.fail_reward, self.goal_reward
-        found: NDArray[np.float64] = of_end[step.end] - step.cost
-        return found
+        return np.asarray(of_end[step.end] - step.cost)
 
 
 class ModelEnv(_Env):  # type: ignore[misc]

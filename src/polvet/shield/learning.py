@@ -28,14 +28,14 @@ import numpy as np
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.mdp import Reward, solve
-from polvet.mdp.sparse import Float64s, Mask
+from polvet.mdp.sparse import Float64s, Mask, mask_of
 from polvet.shield.deterministic import find_deterministic
 from polvet.shield.experience import Experience, Simulated
 from polvet.shield.game import NONE
 from polvet.shield.least_risk import find_goal_seeds, find_least_risk
 from polvet.shield.occupation import Occupation, Randomised, evaluate_randomised, propose_occupation, prove_lower_bound
 from polvet.shield.permissive import Impossible, Permitted, permit
-from polvet.shield.world import COST, World, induce_permitted
+from polvet.shield.world import COST, World, induce_permitted, reached_options
 
 if TYPE_CHECKING:
     from polvet.shield.deployment import Promise
@@ -60,7 +60,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """The best safe scheduler found, and how good any safe scheduler could be."""
+    """The best safe scheduler so far, and how good any safe scheduler could be."""
 
     lower: float
     upper: float
@@ -93,8 +93,6 @@ def learn(
     world: World,
     bound: Fraction,
     *,
-    cost_lower: float = 0.0,
-    cost_upper: float | None = None,
     options: LearningOptions | None = None,
     inside: Mask | None = None,
     experience: Experience | None = None,
@@ -104,8 +102,7 @@ def learn(
 ) -> Learned | Impossible:
     """Return a safe scheduler of least expected cost, learning the costs by visiting.
 
-    They are what the `experience` tells; without one, the reward `cost` of the world, each promised to lie between `cost_lower` and
-    `cost_upper` (default: the greatest cost in the model).
+    They are what the `experience` tells; without one, the reward `cost` of the world, each promised to be at most the greatest of them.
     `inside` fixes the permissive scheduler (a given shield) instead of computing one per iteration.
     """
     how = options or LearningOptions()
@@ -115,9 +112,7 @@ def learn(
     chance = rng or random.Random(0)
     spent = stopwatch()
     if experience is None:
-        experience = Simulated(
-            world, *promised(world, cost_lower, cost_upper), chance, explore=how.explore, budget=budget
-        )
+        experience = Simulated(world, *promised(world, 0.0, None), chance, explore=how.explore, budget=budget)
     careful = find_least_risk(world, budget.share(SEARCH_SHARE)).option
     rounds: list[Round] = []
     deployed: list[Mask] = []
@@ -138,7 +133,7 @@ def learn(
         permitted = inside
         if inside is None:
             try:
-                found = _next_permissive(
+                deployable = _next_permissive(
                     world,
                     bound,
                     experience,
@@ -151,10 +146,10 @@ def learn(
             except LimitReached as limit:
                 reason = str(limit)
                 break
-            if isinstance(found, Impossible):
-                return found
-            last = found
-            permitted = found.permitted
+            if isinstance(deployable, Impossible):
+                return deployable
+            last = deployable
+            permitted = deployable.permitted
         assert permitted is not None
         deployed.append(permitted)
         experience.explore(permitted, how.episodes, how.longest)
@@ -303,12 +298,12 @@ def _next_permissive(
     """
     hoped, _ = experience.bounds()
     seeds = seeds + find_goal_seeds(world, bound, hoped, budget=budget.share(SEARCH_SHARE))
-    found: Permitted | Impossible | None = None
+    scheduler: Permitted | Impossible | None = None
     for attempt in range(3):
         noise = np.random.default_rng(rng.getrandbits(64)).random(world.options)
         priority = noise + np.where(experience.visited, 1.0, 0.0)
         chosen = seeds if attempt == 0 else seeds[attempt % len(seeds) :] if seeds else seeds
-        found = permit(
+        scheduler = permit(
             world,
             bound,
             attempts=attempts,
@@ -317,10 +312,10 @@ def _next_permissive(
             priority=priority,
             budget=budget.share(PERMIT_SHARE),
         )
-        if isinstance(found, Impossible) or not _is_old(found.permitted, deployed):
-            return found
-    assert found is not None
-    return found
+        if isinstance(scheduler, Impossible) or not _is_old(scheduler.permitted, deployed):
+            return scheduler
+    assert scheduler is not None
+    return scheduler
 
 
 def _is_old(permitted: Mask, deployed: list[Mask]) -> bool:
@@ -336,13 +331,10 @@ def _best_inside(world: World, permitted: Mask, paid: Float64s, budget: Budget) 
     value = solve(mdp, Reward(COST, ended, minimise=True), relative_gap=1e-9, budget=budget)
     if value.upper == math.inf or value.scheduler is None:
         return None, math.inf
-    mask = np.zeros(world.options, dtype=bool)
     chosen = (value.scheduler != NONE) & ~ended
     picked = (mdp.choice_start[:-1].astype(np.int64) + value.scheduler)[chosen]
-    mask[sub.choices[picked]] = True  # options are choices in a plain world
-    reached = np.zeros(world.options, dtype=bool)
-    reached[induce_permitted(world, mask).options] = True
-    return reached, value.upper
+    mask = mask_of(sub.choices[picked], world.options)  # options are choices in a plain world
+    return reached_options(world, mask), value.upper
 
 
 def _lower_bounds(

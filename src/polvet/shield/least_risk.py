@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
-from polvet.mdp import Reach, Reward, SparseMdp, solve
+from polvet.mdp import Reach, Reward, solve
 from polvet.mdp.exact import exact_values
-from polvet.mdp.sparse import Float64s, Mask, Uint32s
+from polvet.mdp.sparse import Float64s, Mask, Uint32s, mask_of
 from polvet.shield.game import NONE, find_least_options, play
 from polvet.shield.world import World, induce_permitted
 
@@ -55,9 +55,7 @@ def find_least_risk(world: World, budget: Budget = UNLIMITED) -> LeastRisk:
         if risks is not None:
             worst = max(risks[int(s)] for s in starts)
             return LeastRisk(lowers, option, float(lowers[starts].max()), float(worst), worst)
-    permitted = np.zeros(world.options, dtype=bool)
-    permitted[option[option != NONE]] = True
-    lower, upper, exact = risk_of(world, permitted, budget)
+    lower, upper, exact = risk_of(world, mask_of(option[option != NONE], world.options), budget)
     # The chosen options attain `upper`; nothing is below the lower bounds.
     bottom = float(lowers[starts].max())
     if world.is_plain and exact is not None:
@@ -103,18 +101,7 @@ def risk_of(world: World, permitted: Mask, budget: Budget = UNLIMITED) -> tuple[
 
 def worth_of_options(world: World, values: Float64s) -> Float64s:
     """Return for each option its greatest expectation of `values` after one step."""
-    mdp = world.mdp
-    if world.options == 0:
-        return np.zeros(0)
-    sums = np.add.reduceat(mdp.probability * values[mdp.target], mdp.branch_start[:-1].astype(np.int64))
-    return np.asarray(np.maximum.reduceat(sums, world.option_choice[:-1].astype(np.int64)))
-
-
-def risk_per_choice(mdp: SparseMdp, fail: Mask) -> Float64s:
-    """Return the probability that each choice fails at once."""
-    if mdp.choices == 0:
-        return np.zeros(0)
-    return np.asarray(np.add.reduceat(mdp.probability * fail[mdp.target], mdp.branch_start[:-1].astype(np.int64)))
+    return np.asarray(np.maximum.reduceat(world.mdp.expected(values), world.option_choice[:-1].astype(np.int64)))
 
 
 def find_goal_seeds(
@@ -129,19 +116,19 @@ def find_goal_seeds(
         return []
     mdp = world.mdp
     effort = np.ones(mdp.choices) if cost is None else cost
-    immediate = risk_per_choice(mdp, world.fail)
-    found: list[Mask] = []
+    immediate = mdp.expected(world.fail)
+    seeds: list[Mask] = []
     scale = max(1.0, float(effort.max(initial=0.0)))
     for penalty in (scale * p for p in PENALTIES):
         permitted = cheapest_scheduler(world, effort + penalty * immediate, budget)
         if permitted is None or budget.is_over():
-            return found
+            return seeds
         _, upper, exact = risk_of(world, permitted, budget)
-        if (exact if exact is not None else upper) <= bound and not any((permitted == one).all() for one in found):
-            found.append(permitted)
-            if len(found) >= most:
+        if (exact if exact is not None else upper) <= bound and not any((permitted == one).all() for one in seeds):
+            seeds.append(permitted)
+            if len(seeds) >= most:
                 break
-    return found
+    return seeds
 
 
 def cheapest_scheduler(world: World, cost: Float64s, budget: Budget = UNLIMITED) -> Mask | None:
@@ -151,9 +138,7 @@ def cheapest_scheduler(world: World, cost: Float64s, budget: Budget = UNLIMITED)
     if value.upper == np.inf or value.scheduler is None:
         return None
     chosen: NDArray[np.bool_] = (value.scheduler != NONE) & ~world.ended
-    permitted = np.zeros(world.options, dtype=bool)
-    permitted[(world.option_start[:-1].astype(np.int64) + value.scheduler)[chosen]] = True
-    return permitted
+    return mask_of((world.option_start[:-1].astype(np.int64) + value.scheduler)[chosen], world.options)
 
 
 def expected_visits(world: World, permitted: Mask, budget: Budget = UNLIMITED) -> Float64s:
@@ -164,8 +149,7 @@ def expected_visits(world: World, permitted: Mask, budget: Budget = UNLIMITED) -
     sub = induce_permitted(world, permitted)
     mdp = sub.mdp
     counts = np.diff(mdp.choice_start).astype(np.int64)
-    owners = np.repeat(np.arange(mdp.states), counts)
-    sources = np.repeat(owners, np.diff(mdp.branch_start).astype(np.int64))
+    sources = np.repeat(mdp.owners(), np.diff(mdp.branch_start).astype(np.int64))
     flow = mdp.probability / np.maximum(1, counts)[sources]
     now = np.zeros(mdp.states)
     now[mdp.initial] = 1.0
@@ -175,6 +159,6 @@ def expected_visits(world: World, permitted: Mask, budget: Budget = UNLIMITED) -
         if now.sum() < VISIT_REST or budget.is_over():
             break
         visits += now
-    found = np.zeros(world.mdp.states)
-    found[sub.states] = visits
-    return found
+    of_world = np.zeros(world.mdp.states)
+    of_world[sub.states] = visits
+    return of_world

@@ -19,7 +19,7 @@ import numpy as np
 from polvet.budget import UNLIMITED, Budget
 from polvet.mdp.sparse import Mask
 from polvet.shield.permissive import is_safe
-from polvet.shield.world import World, induce_permitted
+from polvet.shield.world import World, induce_permitted, reached_options
 from polvet.solvers.highs import solve_milp
 
 TIGHTER = 1e-6  # the program is asked to stay that much (relatively) below the bound
@@ -27,7 +27,7 @@ TIGHTER = 1e-6  # the program is asked to stay that much (relatively) below the 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MilpAnswer:
-    """What the program found: permitted reachable options that are proved safe (None: nothing), and its bound."""
+    """The program's answer: permitted reachable options that are proved safe (None: none), and its bound."""
 
     permitted: Mask | None
     count: int
@@ -96,11 +96,10 @@ def permit_by_milp(world: World, bound: Fraction, budget: Budget = UNLIMITED) ->
     )
     if answer.values is None:
         return MilpAnswer(None, 0, math.inf, answer.status)
-    kept = np.zeros(options, dtype=bool)
-    kept[induce_permitted(world, answer.values[:options] > 0.5).options] = True
-    if not _allows_something_everywhere(world, kept) or not is_safe(world, kept, bound):
+    permitted = reached_options(world, answer.values[:options] > 0.5)
+    if not _allows_something_everywhere(world, permitted) or not is_safe(world, permitted, bound):
         return MilpAnswer(None, 0, -answer.bound, answer.status)
-    return MilpAnswer(kept, int(kept.sum()), -answer.bound, answer.status)
+    return MilpAnswer(permitted, int(permitted.sum()), -answer.bound, answer.status)
 
 
 def _allows_something_everywhere(world: World, permitted: Mask) -> bool:

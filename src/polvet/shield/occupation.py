@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from polvet.budget import UNLIMITED, Budget
 from polvet.mdp import Reach, Reward, SparseMdp, solve
 from polvet.mdp.sparse import Float64s, Mask, Uint32s
-from polvet.shield.least_risk import risk_per_choice
 from polvet.shield.world import World, induce_permitted
 from polvet.solvers.highs import GrowingLp
 
-MARGIN = (
-    1e-7  # the program is asked to stay so much (relatively) below the bound, so that its answer can be proved safe
-)
+MARGIN = 1e-7
+"""The program is asked to stay so much (relatively) below the bound, so that its answer can be proved safe."""
 LOOSE = 1e-6
 """How far a proved bound may lie below the best one, relatively: sharper ones take exact arithmetic."""
 PRICED = "cost and price of failing"
@@ -59,15 +57,14 @@ class OccupationProgram:
         number = np.full(mdp.states, -1, dtype=np.int64)
         number[inner] = np.arange(len(inner))
         rows = len(inner) + 2  # the flow of each state; failing; getting stuck
-        owners = np.repeat(np.arange(mdp.states), np.diff(mdp.choice_start).astype(np.int64))
         of_branch = np.repeat(np.arange(mdp.choices), np.diff(mdp.branch_start).astype(np.int64))
         stuck = world.ended & ~world.fail & ~world.goal
         into = number[mdp.target]
         parts = [
-            (number[owners], np.arange(mdp.choices), np.ones(mdp.choices)),
+            (number[mdp.owners()], np.arange(mdp.choices), np.ones(mdp.choices)),
             (into[into >= 0], of_branch[into >= 0], -mdp.probability[into >= 0]),
-            (np.full(mdp.choices, rows - 2), np.arange(mdp.choices), risk_per_choice(mdp, world.fail)),
-            (np.full(mdp.choices, rows - 1), np.arange(mdp.choices), risk_per_choice(mdp, stuck)),
+            (np.full(mdp.choices, rows - 2), np.arange(mdp.choices), mdp.expected(world.fail)),
+            (np.full(mdp.choices, rows - 1), np.arange(mdp.choices), mdp.expected(stuck)),
         ]
         row, column, entry = (np.concatenate([part[k] for part in parts]) for k in range(3))
         keys, place = np.unique(column * rows + row, return_inverse=True)
@@ -118,7 +115,7 @@ def prove_lower_bound(
     if open_ is not None:
         sub = induce_permitted(world, open_)
         mdp, fail, goal, cost = sub.mdp, sub.fail, sub.goal, cost[sub.choices]
-    priced = np.nextafter(cost + price * risk_per_choice(mdp, fail), 0.0)
+    priced = np.nextafter(cost + price * mdp.expected(fail), 0.0)
     mdp = replace(mdp, rewards={PRICED: np.maximum(0.0, priced)}, exact_rewards={})
     value = solve(mdp, Reward(PRICED, goal | fail, minimise=True), relative_gap=LOOSE, budget=budget)
     if value.lower == math.inf:
@@ -133,7 +130,7 @@ def evaluate_randomised(
 ) -> Randomised | None:
     """Return the scheduler that takes choices as often as visited, where it is proved safe and ends surely."""
     mdp = world.mdp
-    owners = np.repeat(np.arange(mdp.states), np.diff(mdp.choice_start).astype(np.int64))
+    owners = mdp.owners()
     total = np.bincount(owners, weights=visits, minlength=mdp.states)
     weights = np.where(total[owners] > 1e-10, visits / np.maximum(total[owners], 1e-300), 0.0)
     weights[weights < 1e-9] = 0.0

@@ -65,7 +65,7 @@ def permit_by_rule(world: World, rule: Rule, budget: Budget = UNLIMITED) -> Rule
     >>> permit_by_rule(world, Rule("per-state", Fraction(1, 3))).risks
     [Fraction(1, 2), Fraction(0, 1)]
     """
-    world = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))
+    world = world.without_rewards()
     if rule.horizon is None:
         least = find_least_risks(world, budget)
         risks = risks_of_options(world, least)
@@ -74,12 +74,11 @@ def permit_by_rule(world: World, rule: Rule, budget: Budget = UNLIMITED) -> Rule
     owners = world.owners().tolist()
     permitted = np.array([rule.allows(r, least[s]) for s, r in zip(owners, risks, strict=True)], dtype=bool)
     # Every state is listed, not only those that allowed actions reach: forbidden actions have risks, too.
-    everywhere = replace(world, mdp=replace(world.mdp, initial=np.arange(world.mdp.states, dtype=np.uint32)))
-    found = prove(everywhere, permitted, Fraction(1), budget)
+    proved = prove(world.from_everywhere(), permitted, Fraction(1), budget)
     budget.check()
-    if found is None or not found.exact:
+    if proved is None or not proved.exact:
         raise LimitReached("the risk under the allowed actions was not found in fractions")
-    return Ruled(replace(found, maximal=True), least, risks, rule)
+    return Ruled(replace(proved, maximal=True), least, risks, rule)
 
 
 def find_risks_within(world: World, steps: int, budget: Budget = UNLIMITED) -> tuple[list[Fraction], list[Fraction]]:

@@ -26,17 +26,11 @@ from polvet.errors import LimitReached
 from polvet.mdp import Reach, find_probability_one, solve
 from polvet.mdp.exact import exact_values
 from polvet.mdp.graph import connected_components
-from polvet.mdp.sparse import Float64s, Mask
+from polvet.mdp.sparse import Float64s, Mask, mask_of
 from polvet.shield.elastic import ElasticProgram, Proposal
 from polvet.shield.game import NONE
-from polvet.shield.least_risk import (
-    LeastRisk,
-    expected_visits,
-    find_goal_seeds,
-    find_least_risk,
-    worth_of_options,
-)
-from polvet.shield.world import SubMdp, World, induce_permitted
+from polvet.shield.least_risk import LeastRisk, expected_visits, find_goal_seeds, find_least_risk, worth_of_options
+from polvet.shield.world import SubMdp, World, induce_permitted, reached_options
 
 GAPS = (1e-4, 1e-10, 1e-13)
 SLACKS = (1e-9, 1e-12)
@@ -51,8 +45,8 @@ PROMISING = 0.97  # an exchange that leaves a smaller share of the best one's op
 CORE = 0.9  # the share of its greatest risk below which a state is one that keeps the risk low
 FIRST_SHARE = 0.25  # of the time that is given, for each question that comes before the search
 EXACT_SHARE = 0.8  # of the time for a proof; then bounds in doubles must do
-SEARCH_SHARE = 0.7  # of the time that is given; the rest is for the proof of what was found
-TEST_SHARE = 0.85  # of the time that is given: when it must be known whether what was found is safe
+SEARCH_SHARE = 0.7  # of the time that is given; the rest is for the proof of the result
+TEST_SHARE = 0.85  # of the time that is given: when it must be known whether the result is safe
 FEW_PENDING = 8  # options near the bound that are simply decided one by one
 SMALL_OPTIONS = 20_000  # above, one attempt is all that is made unless more are asked for
 
@@ -113,7 +107,7 @@ def permit(
     """
     spent = stopwatch()
     chance = rng or random.Random(0)
-    world = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))  # costs play no part
+    world = world.without_rewards()  # costs play no part
     everything = np.ones(world.options, dtype=bool)
     proved = _judge(world, everything, bound, budget.share(FIRST_SHARE))
     if proved is not None:
@@ -123,8 +117,7 @@ def permit(
         return Impossible(risk.lower, risk.upper, risk.exact)
     if bound == 0:
         return _permit_without_risk(world, risk, budget, spent)
-    fallback = np.zeros(world.options, dtype=bool)
-    fallback[risk.option[risk.option != NONE]] = True
+    fallback = mask_of(risk.option[risk.option != NONE], world.options)
     work = WORK if attempts is None else ANY_WORK
     if attempts is None:
         attempts = ATTEMPTS if world.options <= SMALL_OPTIONS else 1
@@ -149,15 +142,13 @@ def _permitted(
 ) -> Permitted:
     """Return the result; `untested` None: nothing was tried."""
     sub = proved.sub
-    kept = np.zeros(world.options, dtype=bool)
-    kept[sub.options] = True
     ended = sub.fail | sub.goal
     surely = find_probability_one(sub.mdp, ended, minimise=True)
     reachable = find_probability_one(sub.mdp, ended, minimise=False)
     starts = sub.mdp.initial
     options = int(np.diff(world.option_start)[sub.states].sum())
     return Permitted(
-        kept,
+        mask_of(sub.options, world.options),
         sub,
         proved.values,
         proved.exact,
@@ -272,6 +263,19 @@ def safe_region(world: World) -> Mask:
     return np.asarray(~unsafe)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Enlarged:
+    """What one attempt permits, and of how many further options it is not known whether they fit."""
+
+    permitted: Mask
+    undecided: int
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """How good the attempt is: one that is decided, and then one that permits more."""
+        return self.undecided == 0, int(self.permitted.sum())
+
+
 class _Enlarger:
     """The kernel's enlargement, its orders, and the exact tests that its doubles leave open."""
 
@@ -311,7 +315,7 @@ class _Enlarger:
         """Return the most permissive result of all attempts, its proof, and of how many options it is not known whether they fit."""
         chance = np.random.default_rng(rng.getrandbits(64))
         self.seeds, self.programs = seeds, {}
-        best: tuple[int, Mask, int] | None = None
+        best: _Enlarged | None = None
         root = 0
         for attempt in range(attempts):
             if best is not None:
@@ -327,18 +331,16 @@ class _Enlarger:
             if proposal is None:
                 continue
             try:
-                found = self._enlarge(proposal.permitted, proposal.order)
+                enlarged = self._enlarge(proposal.permitted, proposal.order)
             except LimitReached:
                 break  # while a question about a wider set was open: what is known to be safe stays
-            # What an attempt that was stopped found is not locally maximal: any other one is better.
-            if found is not None and (best is None or (found[2] == 0, found[0]) >= (best[2] == 0, best[0])):
-                best, root = found, place
+            # The result of an attempt that was stopped is not locally maximal: any other one is better.
+            if enlarged is not None and (best is None or enlarged.rank >= best.rank):
+                best, root = enlarged, place
         if best is None:
             return None
-        proved = _judge(self.world, best[1], self.bound, self.budget)
-        if proved is None:
-            return None
-        return best[1], proved, best[2]
+        proved = _judge(self.world, best.permitted, self.bound, self.budget)
+        return None if proved is None else (best.permitted, proved, best.undecided)
 
     def _fresh(self, attempt: int, chance: np.random.Generator, priority: Float64s | None) -> Proposal | None:
         """Return a seed with an order, or what a linear program makes of the seed."""
@@ -349,34 +351,25 @@ class _Enlarger:
         order = np.array(priority, dtype=np.float64) if given else self._order(attempt, self.seeds[place], chance)
         return Proposal(self.seeds[place], order)
 
-    def _changed(
-        self, root: int, best: tuple[int, Mask, int], attempt: int, chance: np.random.Generator
-    ) -> Proposal | None:
+    def _changed(self, root: int, best: _Enlarged, attempt: int, chance: np.random.Generator) -> Proposal | None:
         """Return the best result with some of its options undone, or exchanged for others; the seed it came from stays in."""
-        count, permitted, _ = best
+        permitted = best.permitted
         if attempt % 2 or self.world.options > SMALL_OPTIONS:
-            seed = self._reached(self.seeds[root]) | self._thinned(permitted, chance)
+            seed = reached_options(self.world, self.seeds[root]) | self._thinned(permitted, chance)
             return Proposal(seed, self._order(attempt, seed, chance))
-        found = self._program(root, everywhere=attempt % 8 >= 4).exchange(
-            permitted, self._of_reached(permitted), chance
-        )
-        if found is None or self._reached(found.permitted).sum() < PROMISING * count:
+        program = self._program(root, everywhere=attempt % 8 >= 4)
+        exchange = program.exchange(permitted, self._of_reached(permitted), chance)
+        if exchange is None or reached_options(self.world, exchange.permitted).sum() < PROMISING * permitted.sum():
             return None
-        return found if attempt % 4 else replace(found, order=self._order(attempt, found.permitted, chance))
+        return exchange if attempt % 4 else replace(exchange, order=self._order(attempt, exchange.permitted, chance))
 
     def _program(self, place: int, *, everywhere: bool) -> ElasticProgram:
         """Return the program that keeps the seed: what it does in all states, or in those that it reaches."""
         if (place, everywhere) not in self.programs:
             seed = self.seeds[place]
-            kept = seed if everywhere else self._reached(seed)
+            kept = seed if everywhere else reached_options(self.world, seed)
             self.programs[place, everywhere] = ElasticProgram(self.world, float(self.bound), kept)
         return self.programs[place, everywhere]
-
-    def _reached(self, permitted: Mask) -> Mask:
-        """Return the permitted options of the states that they reach."""
-        kept = np.zeros(self.world.options, dtype=bool)
-        kept[induce_permitted(self.world, permitted).options] = True
-        return kept
 
     def _thinned(self, permitted: Mask, chance: np.random.Generator) -> Mask:
         """Return the options, but only the least risky one in some of the states that keep the risk low.
@@ -411,8 +404,8 @@ class _Enlarger:
         rarely = expected_visits(self.world, seed, self.searching)[self.world.owners()]
         return np.asarray(rarely * (self.greatest_worth if attempt % 2 else 1.0) + 1e-15 * noise)
 
-    def _enlarge(self, seed: Mask, order: Float64s) -> tuple[int, Mask, int] | None:
-        """Return the permitted options of one pass, and how many are not decided; None where the seed is not safe."""
+    def _enlarge(self, seed: Mask, order: Float64s) -> _Enlarged | None:
+        """Return the permitted options of one pass; None where the seed is not safe."""
         kernel = self.kernel
         if kernel.reset(seed.astype(np.uint8)) > float(self.bound):
             return None
@@ -433,7 +426,7 @@ class _Enlarger:
         finer = len(pending) > FEW_PENDING
         while pending:
             if self.searching.is_over():
-                return int(permitted.sum()), permitted, undecided + len(pending)
+                return _Enlarged(permitted, undecided + len(pending))
             if finer:  # many that come near the bound: once more, nearer to it
                 finer, again = False, set(pending)
                 wider: list[int] = []
@@ -461,7 +454,7 @@ class _Enlarger:
             now = self._of_reached(permitted)
             pending += np.flatnonzero(now & ~settled & ~permitted).tolist() if permitted is sure else []
             settled |= now
-        return int(permitted.sum()), permitted, undecided
+        return _Enlarged(permitted, undecided)
 
     def _grow(self, order: Float64s, slack: float) -> tuple[list[list[int]], list[int], list[int]]:
         """Return what the kernel added, what it could not decide, and what it had no time for."""
@@ -476,9 +469,7 @@ class _Enlarger:
     def _of_reached(self, permitted: Mask) -> Mask:
         """Return the options of the states that have a permitted one."""
         owners = self.world.owners()
-        reached = np.zeros(self.world.mdp.states, dtype=bool)
-        reached[owners[permitted]] = True
-        return np.asarray(reached[owners])
+        return np.asarray(mask_of(owners[permitted], self.world.mdp.states)[owners])
 
     def _try_exactly(self, permitted: Mask, option: int) -> tuple[bool | None, list[int]]:
         """Return whether the option can be added (None: not known), with those its new states take."""

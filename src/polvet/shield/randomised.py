@@ -4,7 +4,7 @@ Source   end of section 4.1 of Junges et al., TACAS 2016: n distributions per st
 Differs  nothing non-linear is solved. Values v that prove the allowed options safe, and V that prove all options to risk at most V, are
          joined: v + t (V - v) proves the allowed options safe, too, and t is as great as the bound permits. What these values leave
          in a state is linear in the weights of a distribution, so that each gets as much of the forbidden options as fits. The values
-         with these distributions are found, and what the bound still leaves is shared out again.
+         with these distributions are computed, and what the bound still leaves is shared out again.
 chosen   n distributions of a state share its forbidden options among them, so that together they try every option: each is the least
          risky allowed option and, equally likely, some forbidden ones
 given    distributions that somebody else names: those are allowed of which none more can be added (in worlds of doubles: those
@@ -15,7 +15,7 @@ Limits   in states where an option is one operator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.mdp import Reach, SparseMdp, solve
 from polvet.mdp.exact import exact_values
-from polvet.mdp.sparse import Mask
+from polvet.mdp.sparse import Mask, mask_of
 from polvet.shield.game import NONE
 from polvet.shield.least_risk import find_least_risk
 from polvet.shield.permissive import Impossible, Permitted, permit
@@ -78,7 +78,7 @@ def permit_randomised(
     >>> [{o: str(w) for o, w in one.items()} for one in shield.mixed[0]], str(shield.values[0])
     ([{1: '167/500', 0: '333/500'}], '333/1000')
     """
-    world = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))
+    world = world.without_rewards()
     pure = permit(world, bound, attempts=attempts, budget=budget.share(0.5))
     if isinstance(pure, Impossible):
         return pure
@@ -87,7 +87,7 @@ def permit_randomised(
         if world.mdp.is_exact and world.is_plain:
             return _permit_given(room, distributions)
         values = room.joined(room.values(room.nothing))
-        return room.told(room.fitting(values, distributions), values)
+        return room.scheduler(room.fitting(values, distributions), values)
     values, mixed = room.values(room.nothing), room.nothing
     for _ in range(ROUNDS if world.mdp.is_exact else 1):
         values = room.joined(values)
@@ -101,7 +101,7 @@ def permit_randomised(
         if bound - max(lfp[s] for s in room.starts) <= CLOSE * bound:
             break
         values = lfp
-    return room.told(mixed, values)
+    return room.scheduler(mixed, values)
 
 
 class _Room:
@@ -170,9 +170,9 @@ class _Room:
             base = min((o for o in mine if self.permitted[o]), key=worth.__getitem__)
             forbidden.sort(key=worth.__getitem__)
             shared = [forbidden[k::most] for k in range(min(most, len(forbidden)))]
-            found = [one for some in shared if (one := _heaviest(base, some, worth, values[state]))]
-            if found:
-                mixed[state] = found
+            distributions = [one for some in shared if (one := _heaviest(base, some, worth, values[state]))]
+            if distributions:
+                mixed[state] = distributions
         return mixed
 
     def fitting(self, values: Sequence[Fraction], given: Distributions) -> dict[int, Sequence[Distribution]]:
@@ -197,9 +197,7 @@ class _Room:
 
     def _uppers(self, permitted: Mask) -> list[Fraction]:
         # SOUND: upper bounds in doubles are inductive for the exact probabilities (docs/mdp.md).
-        initial = np.arange(self.world.mdp.states, dtype=np.uint32)
-        everywhere = replace(self.world, mdp=replace(self.world.mdp, initial=initial))
-        sub = induce_permitted(everywhere, permitted)
+        sub = induce_permitted(self.world.from_everywhere(), permitted)
         return _fractions(solve(sub.mdp, Reach(goal=sub.fail), budget=self.budget).uppers.tolist())
 
     def widened(
@@ -244,12 +242,12 @@ class _Room:
             seen |= after
         return sorted(seen)
 
-    def told(self, mixed: Mapping[int, Sequence[Distribution]], values: Sequence[Fraction]) -> Randomised:
+    def scheduler(self, mixed: Mapping[int, Sequence[Distribution]], values: Sequence[Fraction]) -> Randomised:
         """Return the scheduler with its values: exact ones where there is time for fractions, else those that were joined."""
         states = self.reached(mixed)
         kept = {state: mixed[state] for state in states if state in mixed}
-        mask = np.zeros(self.world.options, dtype=bool)
-        mask[[o for state in states for o in self.options(state) if self.permitted[o]]] = True
+        allowed = [o for state in states for o in self.options(state) if self.permitted[o]]
+        mask = mask_of(allowed, self.world.options)
         if self.world.mdp.is_exact:
             sub = self.widened(kept, states, self.starts)
             query = Reach(goal=self.world.fail[states])

@@ -16,22 +16,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from polvet.budget import UNLIMITED, Budget
+from polvet.budget import UNLIMITED
 from polvet.errors import InputError
 from polvet.mdp.sparse import Mask
 from polvet.shield.permissive import is_safe
-from polvet.shield.world import World, induce_permitted
+from polvet.shield.world import World
 from polvet.solvers.smt import Question, Term, either, exactly, implies, real, total, truth
 
 
 class PermissiveSmt:
     """The encoding, kept in one incremental solver."""
 
-    def __init__(self, world: World, bound: Fraction, *, maximise: bool = False, budget: Budget = UNLIMITED) -> None:
+    def __init__(self, world: World, bound: Fraction, *, maximise: bool = False) -> None:
         if not world.mdp.is_exact:
             raise InputError("the encoding needs exact probabilities.", hint="Build the world with exact=True.")
         self.world, self.bound = world, bound
-        self.question = Question(budget, maximise=maximise)
+        self.question = Question(UNLIMITED, maximise=maximise)
         self.allow = [truth(f"y{o}") for o in range(world.options)]
         self.value = [real(f"p{s}") for s in range(world.mdp.states)]
         self._encode()
@@ -67,8 +67,8 @@ class PermissiveSmt:
         """Return what the solver proposes in time; not yet checked."""
         if self.question.budget.is_over() or self.question.ask(*assumptions) != "sat":
             return None
-        found = self.question.values()
-        return np.array([found.holds(one) for one in self.allow], dtype=bool)
+        values = self.question.values()
+        return np.array([values.holds(one) for one in self.allow], dtype=bool)
 
     def find(self) -> Mask | None:
         """Return a safe permissive scheduler, or None where the solver finds none (in time)."""
@@ -88,25 +88,18 @@ class PermissiveSmt:
         for o in np.flatnonzero(~permitted).tolist():
             if current[o]:
                 continue
-            if (found := self._find(self.allow[o])) is not None:
-                added = found & ~current
-                current |= found
+            if (wider := self._find(self.allow[o])) is not None:
+                added = wider & ~current
+                current |= wider
                 self.question.add(*(self.allow[k] for k in np.flatnonzero(added)))
         self.question.pop()
         return self._checked(current)
 
 
-def reachable_options(world: World, permitted: Mask) -> Mask:
-    """Return the permitted options of states that they reach."""
-    mask = np.zeros(world.options, dtype=bool)
-    mask[induce_permitted(world, permitted).options] = True
-    return mask
-
-
 def iterate_all(world: World, bound: Fraction) -> Iterator[Mask]:
     """Yield safe permissive schedulers that together hold every safe deterministic scheduler (Theorem 1: complete)."""
     encoding = PermissiveSmt(world, bound)
-    while (found := encoding.find()) is not None:
-        largest = encoding.enlarge(found)
+    while (mask := encoding.find()) is not None:
+        largest = encoding.enlarge(mask)
         yield largest
         encoding.exclude(largest)

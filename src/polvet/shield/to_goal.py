@@ -69,17 +69,14 @@ class RunToGoal:
 
     def _failed(self, later: Float64s) -> Float64s:
         """Return the expectation of `later` over the fail states that each choice leads to."""
-        mdp, fail = self.world.mdp, self.world.fail
+        fail = self.world.fail
         if not np.isfinite(later[fail]).all():
             raise InputError(
                 "from a fail state the goal is not surely reached: a run that fails costs infinitely much.",
                 Where("--to-goal"),
                 "Leave it out: then a run that fails costs what it cost until then.",
             )
-        worth = np.where(fail, later, 0.0)
-        if not mdp.choices:
-            return np.zeros(0)
-        return np.asarray(np.add.reduceat(mdp.probability * worth[mdp.target], mdp.branch_start[:-1].astype(np.int64)))
+        return self.world.mdp.expected(np.where(fail, later, 0.0))
 
     def _widened(self, shares: Float64s) -> Float64s:
         """Return the shares in the wider world: the same where the state has some, else the same for every option."""

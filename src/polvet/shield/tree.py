@@ -72,16 +72,16 @@ class ShieldTree:
 
     def lines(self) -> list[str]:
         """Return the tree as indented text."""
-        told: dict[int, str] = {0: ""}
+        prefix: dict[int, str] = {0: ""}
         shown = []
         for depth, number in self._walk():
             node = self.nodes[number]
             if isinstance(node, Split):
-                told[node.low] = f"{node.variable} <= {node.value:g}: "
-                told[node.high] = f"{node.variable} > {node.value:g}: "
-                text = told[number].rstrip()
+                prefix[node.low] = f"{node.variable} <= {node.value:g}: "
+                prefix[node.high] = f"{node.variable} > {node.value:g}: "
+                text = prefix[number].rstrip()
             else:
-                text = told[number] + (
+                text = prefix[number] + (
                     ", ".join("the world moves" if one is None else one for one in node) or "nothing"
                 )
             if text:

@@ -117,10 +117,10 @@ class VectorEnv(_Base):  # type: ignore[misc]
         return self._masks
 
     def _infos(self, step: Step) -> Info:
-        found: Info = {name: step.end == end for name, end in EVENTS.items()}
-        found |= {"cost": step.cost, "action_mask": step.masks}
+        infos: Info = {name: step.end == end for name, end in EVENTS.items()}
+        infos |= {"cost": step.cost, "action_mask": step.masks}
         everywhere = np.ones(self.num_envs, dtype=np.bool_)
-        return found | {f"_{name}": everywhere for name in found}  # Gymnasium's convention: which lanes have the entry
+        return infos | {f"_{name}": everywhere for name in infos}  # Gymnasium's convention: which lanes have the entry
 
 
 def sb3_vec_env(

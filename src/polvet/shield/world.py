@@ -22,7 +22,7 @@ from polvet.kernel.lower import Reward
 from polvet.kernel.starts.starts import no_start
 from polvet.mdp.build import build_exactly, matrix_of
 from polvet.mdp.scheduler import take_choices
-from polvet.mdp.sparse import Mask, SparseMdp, Uint64s
+from polvet.mdp.sparse import Mask, SparseMdp, Uint64s, mask_of
 from polvet.model.automata import ModelType
 from polvet.model.expressions import Name
 from polvet.model.network import Network
@@ -62,6 +62,14 @@ class World:
     def ended(self) -> Mask:
         """Where runs end: fail, goal, and where nothing is applicable."""
         return np.asarray(np.diff(self.option_start) == 0)
+
+    def without_rewards(self) -> World:
+        """Return the world in which nothing costs."""
+        return replace(self, mdp=replace(self.mdp, rewards={}, exact_rewards={}))
+
+    def from_everywhere(self) -> World:
+        """Return the same world with every state initial."""
+        return replace(self, mdp=self.mdp.from_everywhere())
 
     def owners(self) -> NDArray[np.int64]:
         """Return the state of each option."""
@@ -224,6 +232,11 @@ def induce_permitted(world: World, permitted: Mask) -> SubMdp:
     part = take_choices(mdp, choices, np.concatenate([[0], np.cumsum(counts[states])]).astype(np.uint64))
     part = replace(part, target=number[part.target].astype(np.uint32), initial=number[mdp.initial].astype(np.uint32))
     return SubMdp(part, states, choices, np.flatnonzero(keep), world.fail[states], world.goal[states])
+
+
+def reached_options(world: World, permitted: Mask) -> Mask:
+    """Return the permitted options of the states that they reach."""
+    return mask_of(induce_permitted(world, permitted).options, world.options)
 
 
 def parse_bound(text: str | Fraction | int, where: Where) -> Fraction:

@@ -48,8 +48,8 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
     ) -> None:
         require_gymnasium()
         # Gymnasium makes an environment anew from what it was made of.
-        made_of = {"shield": shield, "state_of": state_of, "labels": labels, "unknown": unknown}
-        _Recorded.__init__(self, _disable_deepcopy=True, **made_of)
+        arguments = {"shield": shield, "state_of": state_of, "labels": labels, "unknown": unknown}
+        _Recorded.__init__(self, _disable_deepcopy=True, **arguments)
         _Wrapper.__init__(self, env)
         if state_of is None and not isinstance(env.unwrapped, ModelEnv):
             raise NO_STATE
@@ -100,8 +100,8 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         if not self._over:
             self._ruling = self._rule()
             truncated = self._ruling.instead is None
-        told = {"taken": taken, "replaced": taken != wanted, "unknown": not (self._over or self._ruling.known)}
-        return self._observation, reward, terminated, truncated, {**info, **told}
+        ruled = {"taken": taken, "replaced": taken != wanted, "unknown": not (self._over or self._ruling.known)}
+        return self._observation, reward, terminated, truncated, {**info, **ruled}
 
     def _pay(self, run: RiskBudget, action: int) -> None:
         """Take the action's price off the run's budget; where only the environment moves, or the run has ended, there is none."""

@@ -49,7 +49,7 @@ class Balanced:
 
 @dataclass(frozen=True, slots=True)
 class Sustained:
-    """One closed walk that alone lowers no counter: found on the way, and all that nontermination needs."""
+    """One closed walk that alone lowers no counter: met on the way, and all that nontermination needs."""
 
     walk: list[int]
 

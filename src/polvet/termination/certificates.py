@@ -14,8 +14,15 @@ Proof = Mapping[str, Any]
 
 
 def confirmed(
-    verdict: str, proof: Proof | None, plan: Path, policy: Path | None, *, found: float, budget: Budget, output: Path | None = None,
-) -> tuple[Proof | None, Confirmation | None]:  # fmt: skip
+    verdict: str,
+    proof: Proof | None,
+    plan: Path,
+    policy: Path | None,
+    *,
+    found: float,
+    budget: Budget,
+    output: Path | None = None,
+) -> tuple[Proof | None, Confirmation | None]:
     """Return the certificate with the digests of what it speaks about, and whether it was checked."""
     if proof is None:
         without = NotChecked("this method has no certificate to be checked; --method auto has one")

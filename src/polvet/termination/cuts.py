@@ -1,6 +1,6 @@
 """Closed walks of a component and what they do to its counters: the cuts that every ranking must satisfy.
 
-A cut says lambda . effect(walk) <= 0. What is found for one question holds for every other about the same component, so
+A cut says lambda . effect(walk) <= 0. A cut of one question holds for every other about the same component, so
 the cuts are kept while it is examined.
 """
 
@@ -14,7 +14,7 @@ from polvet.termination.walks import SAFE, Component, Matrix, RootedWalks, dot
 
 
 class Cuts:
-    """The cuts found so far over the chosen columns; `bonus` is one more column, a number >= 0 per edge."""
+    """The cuts so far over the chosen columns; `bonus` is one more column, a number >= 0 per edge."""
 
     def __init__(
         self, component: Component, rooted: RootedWalks, columns: Sequence[int], bonus: Matrix | None = None

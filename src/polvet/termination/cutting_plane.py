@@ -15,6 +15,7 @@ from fractions import Fraction
 from math import gcd, lcm
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.numbers import whole_multiple
 
 PATIENCE = 60
 """Pivots by the steepest rule in one reoptimisation before Bland's rule takes over."""
@@ -123,10 +124,7 @@ class CuttingPlane:
             Fraction(self._rows[column][1], self._rows[column][0]) if column in self._rows else Fraction(0)
             for column in range(self._size)
         ]
-        scale = lcm(*(value.denominator for value in values), 1)
-        whole = [int(value * scale) for value in values]
-        divisor = gcd(*whole) or 1
-        return [value // divisor for value in whole]
+        return whole_multiple(values)
 
     def multipliers(self) -> dict[int, Fraction]:
         """Return the optimal dual: cut number -> multiplier, without zeros."""

@@ -38,7 +38,7 @@ def elimination_forest(
     """Return one elimination tree for every component of the graph that these edges make.
 
     `spend` hears how many edges each component has, so that a budget can end the work. Deep trees are no danger: the
-    components are found first, parents before children, and put together afterwards.
+    components are listed first, parents before children, and put together afterwards.
     """
     outcome: list[tuple[list[int], list[int], int, int]] = []  # vertices, edges, elimination point, parent
     agenda = [(list(edges), -1)]

@@ -2,7 +2,7 @@
 
 Source   "Hierarchical Decompositions and Termination Analysis for Generalized Planning", Section 3.1.1: a terminating
          policy whose execution ends only at states satisfying the goal is *goal achieving*
-Differs  stopping configurations are found by splitting cases on intervals, exactly (`polvet.check.goal`); whether
+Differs  stopping configurations are looked for by splitting cases on intervals, exactly (`polvet.check.goal`); whether
          one is reached is asked along paths, where Z3 proposes start and amounts and the run is executed
 Limits   reachability of a stopping configuration is undecidable in general: then the verdict is unknown
 """
@@ -20,7 +20,7 @@ from polvet.files import Json
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, dump_fmp, normalise, portable
 from polvet.policy.finite_memory.goal import Region
 from polvet.policy.finite_memory.relations import Relation, Relations
-from polvet.solvers.smt import Question, either, integer
+from polvet.solvers.smt import Question, Term, either, integer
 from polvet.termination.guards import MAX_NODES, windows_of
 from polvet.termination.lasso import name_step
 from polvet.termination.relations import find_relations, written
@@ -49,7 +49,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """A configuration that would stop outside the goal, of which no run was found."""
+    """A configuration that would stop outside the goal, to which no run is known."""
 
     state: str
     valuation: Valuation
@@ -174,7 +174,7 @@ def _run_along(graph: Multigraph, goal: Region, path: tuple[int, list[int]], sta
     question = Question(budget, SECONDS)
 
     first = {variable.name: integer(variable.name) for variable in fmp.variables}
-    values: dict[str, Any] = dict(first)
+    values: dict[str, Term] = dict(first)
     amounts: list[Json] = []
 
     def keep_bounds() -> None:

@@ -38,11 +38,13 @@ from polvet.termination.walks import Row, rows_of
 MAX_NODES = 20_000
 MAX_SPAN = 2_000
 """The widest window that is tracked exactly."""
+CONCRETE_STARTS, CONCRETE_LENGTH, MOST_REPLAYS = 60, 80, 400
+"""How many small concrete runs are looked at, how long each is, and how many lassos on them are replayed."""
 MOST_SECONDS = 60.0
 """How long the methods try where no limit is given."""
 
 
-def windows_of(fmp: FiniteMemoryPolicy, *, max_span: int = MAX_SPAN) -> dict[str, Window]:
+def windows_of(fmp: FiniteMemoryPolicy) -> dict[str, Window]:
     """Return a window for every variable with guards, and for those with two bounds: all constants, all values."""
     constants: dict[str, list[int]] = {}
     for edge in fmp.edges:
@@ -52,7 +54,7 @@ def windows_of(fmp: FiniteMemoryPolicy, *, max_span: int = MAX_SPAN) -> dict[str
     windows: dict[str, Window] = {}
     for variable in fmp.variables:
         window = _window(variable, constants.get(variable.name, []))
-        if window is not None and window[1] - window[0] <= max_span:
+        if window is not None and window[1] - window[0] <= MAX_SPAN:
             windows[variable.name] = window
     return windows
 
@@ -191,18 +193,16 @@ def find_concrete_lasso(
     fmp: FiniteMemoryPolicy,
     *,
     rng: random.Random,
-    starts: int = 60,
-    length: int = 80,
-    replays: int = 400,
     budget: Budget = UNLIMITED,
 ) -> Json | None:
     """Return a lasso met by following the policy from small valuations, if one of them replays for ever."""
-    for state, start in _small_starts(fmp, rng, starts):
+    replays = MOST_REPLAYS
+    for state, start in _small_starts(fmp, rng, CONCRETE_STARTS):
         budget.check()
         here, values = state, dict(start)
         trail: list[tuple[str, Valuation]] = [(here, dict(values))]
         steps: list[Any] = []
-        for _ in range(length):
+        for _ in range(CONCRETE_LENGTH):
             options = _options(fmp, here, values)
             if not options:
                 break

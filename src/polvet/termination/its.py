@@ -7,6 +7,7 @@ values, or that enters the cycle's closed region (see `polvet.check.its_run`); t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
@@ -22,6 +23,7 @@ from polvet.termination.verdicts import Nonterminating, Terminating, Termination
 
 SECONDS = 2.0
 """The longest that Z3 may look for one run."""
+MOST_CYCLES, LONGEST_CYCLE = 60, 12
 ABSTRACT_SHARE = 0.7
 """Part of the time for the abstraction; the rest is for runs of the system."""
 
@@ -45,14 +47,10 @@ def its_terminates(system: TransitionSystem, budget: Budget = UNLIMITED) -> Term
     return Unknown(reason, "its", result.figures)
 
 
-def find_endless_run(
-    system: TransitionSystem, budget: Budget = UNLIMITED, *, max_cycles: int = 60, longest: int = 12
-) -> Json | None:
+def find_endless_run(system: TransitionSystem, budget: Budget = UNLIMITED) -> Json | None:
     """Return an `its-run` certificate that the checker accepts, or None."""
-    for count, (prefix, cycle) in enumerate(_candidates(system, longest)):
+    for prefix, cycle in islice(_candidates(system), MOST_CYCLES):
         budget.check()
-        if count >= max_cycles:
-            break
         region = closed_region(system, cycle)
         attempts = [(cycle, None), ([*cycle, *cycle], None), *([(cycle, region)] if region is not None else [])]
         for repeated, inside in attempts:
@@ -62,7 +60,7 @@ def find_endless_run(
     return None
 
 
-def _candidates(system: TransitionSystem, longest: int) -> Iterator[tuple[list[Transition], list[Transition]]]:
+def _candidates(system: TransitionSystem) -> Iterator[tuple[list[Transition], list[Transition]]]:
     """Yield simple cycles, short ones first, each with a shortest path from the initial location."""
     leaving: dict[str, list[Transition]] = {}
     for step in system.transitions:
@@ -74,7 +72,7 @@ def _candidates(system: TransitionSystem, longest: int) -> Iterator[tuple[list[T
             if step.target not in reached:
                 reached[step.target] = [*reached[here], step]
                 agenda.append(step.target)
-    for length in range(1, longest + 1):
+    for length in range(1, LONGEST_CYCLE + 1):
         for start in agenda:
             paths: list[list[Transition]] = [[step] for step in leaving.get(start, ())]
             for _ in range(length - 1):
@@ -99,7 +97,7 @@ def _propose(
 ) -> Json | None:
     """Return a run along the transitions that Z3 finds: periodic, or into the region."""
     question = Question(budget, SECONDS)
-    names: dict[str, Any] = {}
+    names: dict[str, Term] = {}
 
     def term(expression: Mapping[str, int], values: Mapping[str, Any], number: int) -> Any:
         outcome: Term = exactly(expression.get(CONSTANT, 0))
@@ -110,7 +108,7 @@ def _propose(
                 outcome = outcome + coefficient * (values[name] if name in values else names[f"{name}@{number}"])
         return outcome
 
-    values: dict[str, Any] = {name: integer(name) for name in system.variables}
+    values: dict[str, Term] = {name: integer(name) for name in system.variables}
     trail: list[Json] = []
     for number, step in enumerate([*prefix, *cycle]):
         if number == len(prefix):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from polvet.files import Json
 from polvet.policy.finite_memory.features import Features, Pattern
 from polvet.policy.finite_memory.qnp import Problem
 from polvet.termination.arena import Arena, Choice, Node
 
 
-def policy_document(problem: Problem, arena: Arena, chosen: Mapping[Node, Choice]) -> dict[str, Any]:
+def policy_document(problem: Problem, arena: Arena, chosen: Mapping[Node, Choice]) -> Json:
     """Return the policy as `rules/1`: no rule is open in a reached control state of another choice."""
     actions = {arena.nodes[node]: arena.options[choice].action for node, choice in chosen.items()}
-    rules: list[dict[str, Any]] = []
+    rules: list[Json] = []
     left = dict(actions)
     while left:
         pattern, action = next(iter(left.items()))

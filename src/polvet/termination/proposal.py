@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, lcm
+from math import lcm
 
 import numpy as np
 
 from polvet.budget import Budget
+from polvet.numbers import whole_multiple
 from polvet.solvers.highs import GrowingLp
 from polvet.termination.cuts import Cuts
 from polvet.termination.linear_system import independent_columns, solve_exactly
@@ -154,10 +155,7 @@ def exact_weights(cuts: Cuts, proposal: Proposal) -> list[int] | None:
             return None
         for column, value in zip(between, outcome, strict=True):
             point[column] = value
-    scale = lcm(*(value.denominator for value in point), 1)
-    whole = [int(value * scale) for value in point]
-    divisor = gcd(*whole) or 1
-    return [value // divisor for value in whole]
+    return whole_multiple(point)
 
 
 def _size(objective: Sequence[int]) -> float:
@@ -173,12 +171,9 @@ def iter_rounded(weights: Matrix) -> Iterator[list[int]]:
     seen = set()
     for largest in (1, 12, 60, 1000, 30_000):
         near = [Fraction(float(value)).limit_denominator(largest) for value in weights]
-        scale = lcm(*(value.denominator for value in near), 1)
-        if scale > 10**9:
+        if lcm(*(value.denominator for value in near)) > 10**9:
             continue
-        whole = [int(value * scale) for value in near]
-        divisor = gcd(*whole) or 1
-        point = tuple(value // divisor for value in whole)
+        point = tuple(whole_multiple(near))
         if any(point) and point not in seen:
             seen.add(point)
             yield list(point)

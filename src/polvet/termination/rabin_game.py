@@ -55,19 +55,19 @@ class _Game:
 
     def lowered_in(self, region: frozenset[Place], numbers: Iterable[int] | None = None) -> tuple[int, ...]:
         """Return which of the numbers (or of all) some choice of the region lowers."""
-        asked = self._lowers if numbers is None else numbers
-        return tuple(n for n in asked if not region.isdisjoint(self._lowers[n]))
+        candidates = self._lowers if numbers is None else numbers
+        return tuple(n for n in candidates if not region.isdisjoint(self._lowers[n]))
 
     def attracted(
         self, region: frozenset[Place], target: Iterable[Place], *, ours: bool
     ) -> tuple[frozenset[Place], Plan]:
         """Return from where in the region we, or the world, can bring about the target; and our choices on the way."""
         self._budget.check()
-        found, plan, left = set(target), Plan(), dict[Place, int]()
-        agenda = list(found)
+        near, plan, left = set(target), Plan(), dict[Place, int]()
+        agenda = list(near)
         for place in agenda:  # grows while it is read
             for one in self._before[place]:
-                if one not in region or one in found:
+                if one not in region or one in near:
                     continue
                 if (one < self.nodes) != ours:
                     left[one] = left.get(one, sum(other in region for other in self.after[one])) - 1
@@ -75,9 +75,9 @@ class _Game:
                         continue
                 elif ours:
                     plan[one] = place - self.nodes
-                found.add(one)
+                near.add(one)
                 agenda.append(one)
-        return frozenset(found), plan
+        return frozenset(near), plan
 
     def won(self, region: frozenset[Place], numbers: tuple[int, ...]) -> tuple[frozenset[Place], Plan]:
         """Return where in the region we win by the numbers, and how."""

@@ -19,24 +19,26 @@ from polvet.check.recurrent_set import bound_rows, find_leak, move_conditions
 from polvet.files import Json
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, normalise
 from polvet.policy.finite_memory.linear import CONSTANT
-from polvet.solvers.smt import Question, affine, every, integer, negated
+from polvet.solvers.smt import Question, Term, affine, every, integer, negated
 from polvet.termination.complete import components_of
 from polvet.termination.lasso import find_path, name_step
 
 SECONDS = 1.0
 """The longest that one question to Z3 may take."""
+MOST_QUERIES = 150
+"""Questions per component."""
 Rows = dict[str, int]
 Sets = dict[str, tuple[Rows, ...]]
 
 
-def find_recurrent_set(fmp: FiniteMemoryPolicy, *, queries: int = 150, budget: Budget = UNLIMITED) -> Json | None:
+def find_recurrent_set(fmp: FiniteMemoryPolicy, *, budget: Budget = UNLIMITED) -> Json | None:
     """Return a `recurrent-set` certificate that the checker accepts, or None."""
     graph = normalise(fmp, budget=budget)
     pool = _pool(fmp)
     for nodes, _ in components_of(graph, range(len(graph.edges))):
         states = [graph.nodes[node].state for node in nodes]
         moves = {state: _moves(fmp, state, set(states)) for state in states}
-        search = _Search(fmp, moves, pool, queries, budget)
+        search = _Search(fmp, moves, pool, budget)
         for sets in search.closed({state: () for state in states}, 0):
             certificate = _certificate(fmp, graph, sets, moves, budget)
             if certificate is not None and find_leak(fmp, certificate) is None:
@@ -93,10 +95,9 @@ class _Search:
         fmp: FiniteMemoryPolicy,
         moves: Mapping[str, list[Step]],
         pool: Sequence[Rows],
-        queries: int,
         budget: Budget,
     ) -> None:
-        self._fmp, self._moves, self._pool, self._queries, self._budget = fmp, moves, pool, queries, budget
+        self._fmp, self._moves, self._pool, self._queries, self._budget = fmp, moves, pool, MOST_QUERIES, budget
 
     def closed(self, sets: Sets, depth: int) -> Iterator[Sets]:
         """Yield closed sets that are stronger than the given ones."""
@@ -178,7 +179,7 @@ def _find_entry(
         path = find_path(graph, index)
         question = Question(budget, SECONDS)
         first = {variable.name: integer(variable.name) for variable in fmp.variables}
-        values: dict[str, Any] = dict(first)
+        values: dict[str, Term] = dict(first)
 
         question.add(*(affine(row, values) >= 0 for row in bound_rows(fmp)))
         written = []

@@ -1,8 +1,8 @@
 """Relations between two counters that hold wherever an execution comes: `x <= y + c`, `x + y <= c`, and so equations.
 
 Source   Mine, "The octagon abstract domain", 2006: sums and differences of two variables, bounded from above
-Differs  what is known of single variables are the intervals of a step, under the relations found so far; bounds that keep
-         growing are given up. What is found is inductive by construction, and the checker says so again
+Differs  what is known of single variables are the intervals of a step, under the relations so far; bounds that keep
+         growing are given up. What is left is inductive by construction, and the checker says so again
 Cost     edges x pairs of variables, a few times
 """
 

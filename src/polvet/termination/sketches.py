@@ -122,7 +122,7 @@ def _path(relations: Sequence[Relation], start: bool | None, end: bool) -> list[
 def _lasso(
     sketch: Sketch, prefix: list[Rule], cycle: list[Rule], figures: Figures, budget: Budget
 ) -> tuple[TerminationResult, FiniteMemoryPolicy | None]:
-    """Return the verdict with the lasso along the rules; the patterns of the features exist, amounts are found by Z3."""
+    """Return the verdict with the lasso along the rules; the patterns of the features exist, Z3 proposes amounts."""
     names = sketch.features.names
     ways = [
         _patterns([_relation(rule, i) for rule in prefix], [_relation(rule, i) for rule in cycle])
@@ -157,7 +157,7 @@ def _lasso(
 
 
 def _steps(sketch: Sketch, graph: Multigraph, walk: Sequence[Rule], places: Sequence[Place]) -> list[int]:
-    """Return the walk as primitive edges of the graph, found by their ends and their rule."""
+    """Return the walk as primitive edges of the graph, looked up by their ends and their rule."""
     number = {name: index for index, name in enumerate(graph.names)}
     known = {
         (one.source, one.target, graph.fmp.edges[one.edge].choices[0].action): index

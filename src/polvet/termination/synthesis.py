@@ -1,7 +1,7 @@
 """A policy of a qualitative problem that surely ends in the goal: the part of a winning strategy that the starts reach.
 
 A policy that gives every reached node outside the goal a choice, and ends, ends in the goal: it stops nowhere else. Sieve looks
-at what is found; a ranking is looked for afterwards, and checked.
+at what comes out; a ranking is looked for afterwards, and checked.
 """
 
 from __future__ import annotations

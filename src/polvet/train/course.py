@@ -96,9 +96,9 @@ def shares(task: Task, file: Path, *, seed: int, max_steps: int, budget: Budget 
 def _trees(pupil: Fitted, course: Course, seed: int, budget: Budget, max_states: int) -> tuple[Policy, Figures]:
     rows, taught, who = _lessons(pupil, course, seed, budget, max_states)
     growth = Growth(course.depth, course.rounds, course.learning_rate or 0.4, seed)
-    found = imitate(rows, taught, tuple(pupil.policy.inputs), tuple(pupil.policy.outputs), growth, budget)
-    figures = {"teacher": who, "lessons": len(rows), "accuracy": found.accuracy, "curve": list(found.curve)}
-    return found.policy, figures
+    imitation = imitate(rows, taught, tuple(pupil.policy.inputs), tuple(pupil.policy.outputs), growth, budget)
+    figures = {"teacher": who, "lessons": len(rows), "accuracy": imitation.accuracy, "curve": list(imitation.curve)}
+    return imitation.policy, figures
 
 
 def _lessons(pupil: Fitted, course: Course, seed: int, budget: Budget, max_states: int) -> tuple[Any, Any, str]:
@@ -132,8 +132,8 @@ def _network(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[
         seed=seed,
     )
     potential = None if course.shaping is None else potential_of(pupil, course.shaping, Where("shaping"))
-    found = learn(pupil, _pool(pupil, seed, budget.told(None)), options, potential=potential, budget=budget)
-    return found.policy, {"curve": [asdict(point) for point in found.curve]}
+    learnt = learn(pupil, _pool(pupil, seed, budget.told(None)), options, potential=potential, budget=budget)
+    return learnt.policy, {"curve": [asdict(point) for point in learnt.curve]}
 
 
 def _sizes(hidden: str) -> tuple[int, ...]:

@@ -13,10 +13,10 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Words
 from polvet.model.infix import parse_expression
-from polvet.model.kinds import kind_of
 from polvet.model.network import Kind
 from polvet.policy.binding import Fitted, load_fitted
 from polvet.policy.compiled import FAIL, GOAL, bind_policy, compile_policy
+from polvet.policy.inputs import kind_over
 from polvet.policy.runs import End, raise_what_broke
 from polvet.train.q_learning import Potential
 
@@ -51,12 +51,12 @@ def policy_lessons(
     rows, taught, finished = [], [], 0
     while finished < runs:
         budget.check()
-        found = rollout.collect(bound.core, PORTION, 1.0 if teacher is None else noise)
-        raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-        useful = found["end"] != End.FAIL  # what led straight to fail is not worth imitating
-        rows.append(rows_of.rows(np.ascontiguousarray(found["states"][useful])))
-        taught.append(place[found["action"][useful]])
-        finished += len(found["episodes"])
+        batch = rollout.collect(bound.core, PORTION, 1.0 if teacher is None else noise)
+        raise_what_broke(bound, batch["status"], batch["faulty"], batch["fault"], batch["policy_broken"])
+        useful = batch["end"] != End.FAIL  # what led straight to fail is not worth imitating
+        rows.append(rows_of.rows(np.ascontiguousarray(batch["states"][useful])))
+        taught.append(place[batch["action"][useful]])
+        finished += len(batch["episodes"])
     return np.concatenate(rows), np.concatenate(taught)
 
 
@@ -65,7 +65,7 @@ def potential_of(fitted: Fitted, text: str, where: Where) -> Potential:
     bound = compile_policy(fitted)
     network = fitted.task.network
     expression = network.resolve(parse_expression(text, where), where)
-    if kind_of(expression, {variable.name: variable.kind for variable in network.variables}) is Kind.BOOL:
+    if kind_over(network, expression) is Kind.BOOL:
         raise InputError("a potential is a number, not a truth value.", where, "Write a numeric expression.")
     value = bound.compiled.semantics.compile(expression)
 

@@ -150,9 +150,9 @@ class _Learner:
             self.budget.check()
             share = min(1.0, done / max(1.0, options.explore_until * options.steps))
             epsilon = 1.0 + share * (options.epsilon_end - 1.0)
-            found = self._collect(self._bound(), portion, epsilon)
-            ends.append(found["episodes"])
-            lengths.append(found["lengths"])
+            batch = self._collect(self._bound(), portion, epsilon)
+            ends.append(batch["episodes"])
+            lengths.append(batch["lengths"])
             done += portion * options.lanes
             if self.memory.size >= options.batch:
                 wanted = max(1, portion * options.lanes // options.steps_per_update)
@@ -180,26 +180,26 @@ class _Learner:
         return bind_policy(replace(self.fitted, policy=self.policy()), self.bound.compiled)
 
     def _collect(self, bound: Bound, steps: int, epsilon: float) -> dict[str, Any]:
-        found = self.rollout.collect(bound.core, steps, epsilon)
-        raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-        end = found["end"]
+        batch = self.rollout.collect(bound.core, steps, epsilon)
+        raise_what_broke(bound, batch["status"], batch["faulty"], batch["fault"], batch["policy_broken"])
+        end = batch["end"]
         rewards = np.where(end == End.GOAL, 1.0, np.where((end == End.FAIL) | (end == End.STUCK), -1.0, 0.0))
         # A run cut off by the limit has not ended: its last state is worth what the network says.
         over = (end != End.UNFINISHED) & (end != End.LIMIT)
         if self.potential is not None:
-            after = np.where(over, 0.0, self.potential(found["next_states"]))
-            rewards = rewards + self.options.discount * after - self.potential(found["states"])
-        masks = found["next_masks"] if self.fitted.filtered else np.ones_like(found["next_masks"])
-        known = over | found["next_masks"].any(axis=1)  # cut-off runs come without the labels of their last state
+            after = np.where(over, 0.0, self.potential(batch["next_states"]))
+            rewards = rewards + self.options.discount * after - self.potential(batch["states"])
+        masks = batch["next_masks"] if self.fitted.filtered else np.ones_like(batch["next_masks"])
+        known = over | batch["next_masks"].any(axis=1)  # cut-off runs come without the labels of their last state
         self.memory.add(
-            self._scaled(found["rows"][known]),
-            found["action"][known],
+            self._scaled(batch["rows"][known]),
+            batch["action"][known],
             rewards[known].astype(np.float32),
-            self._scaled(found["next_rows"][known]),
+            self._scaled(batch["next_rows"][known]),
             masks[known],
             over[known],
         )
-        return found
+        return batch
 
     def _scaled(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         return ((rows + self.offset) * self.scale).astype(np.float32)

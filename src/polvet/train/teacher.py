@@ -62,18 +62,18 @@ def explore_all(task: Task, *, budget: Budget) -> tuple[Compiled, Space]:
     if starts.count is None or starts.count > MAX_STARTS:
         raise LimitReached(f"more than {MAX_STARTS:,} start states")
     first = compiled.pack_starts(starts, budget=budget)
-    found = compiled.explore(first, build=True, stop_at=[0, 1], budget=budget)
-    limit = describe_limit(found, budget)
+    space = compiled.explore(first, build=True, stop_at=[0, 1], budget=budget)
+    limit = describe_limit(space, budget)
     if limit is not None:
         raise limit
-    choice_start, branch_start, target, probability, label, _ = found.take_matrix()
+    choice_start, branch_start, target, probability, label, _ = space.take_matrix()
     number = label.astype(np.int64)
     number[number < 0] = len(task.network.labels)
     return compiled, Space(
-        found.states(),
-        found.initial.astype(np.int64),
-        found.mask(0).astype(bool),
-        found.mask(1).astype(bool),
+        space.states(),
+        space.initial.astype(np.int64),
+        space.mask(0).astype(bool),
+        space.mask(1).astype(bool),
         choice_start.astype(np.int64),
         branch_start.astype(np.int64),
         target.astype(np.int64),

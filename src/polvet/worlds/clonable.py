@@ -19,7 +19,7 @@ Snapshot = Callable[[Any], Any]
 Restore = Callable[[Any, Any], None]
 
 
-def asked(name: str, where: Where, hint: str, function: Callable[..., Any], *given: Any) -> Any:
+def answer_of(name: str, where: Where, hint: str, function: Callable[..., Any], *given: Any) -> Any:
     """Return what a function of the user's answers; what it raises becomes an InputError that names it."""
     try:
         return function(*given)
@@ -65,7 +65,7 @@ class Clonable:
     def save(self) -> Any:
         """Return the present state."""
         if self._snapshot is not None:
-            return asked("snapshot", NOWHERE, GIVEN, self._snapshot, self.env)
+            return answer_of("snapshot", NOWHERE, GIVEN, self._snapshot, self.env)
         try:
             return copy.deepcopy(self.env)
         except Exception as error:
@@ -76,7 +76,7 @@ class Clonable:
     def put_back(self, saved: Any) -> None:
         """Go back to the state; chance is whatever it is there."""
         if self._restore is not None:
-            asked("restore", NOWHERE, GIVEN, self._restore, self.env, saved)
+            answer_of("restore", NOWHERE, GIVEN, self._restore, self.env, saved)
         else:
             self.env = copy.deepcopy(saved)
 

@@ -1,6 +1,6 @@
 """Gymnasium environments without a table: every reachable state is visited, every action tried, every draw of chance gone through.
 
-Key        two visits are the same state where `state(env)` says the same; found where the caller gives none: the grid, the
+Key        two visits are the same state where `state(env)` says the same; where the caller gives none it is the grid, the
            agent and what it carries for MiniGrid, else the observation. Where all its numbers are whole they are the state's
            features: `o0`, `o1`, ... of an array, `pos0`, `pos1`, `has` of a dictionary
 Chance     `np_random` is replaced (worlds/chance.py), so outcomes have exact probabilities; other chance is not seen
@@ -23,9 +23,9 @@ import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
-from polvet.model.tables import EVENTS, REWARD, STATE, Outcome, TransitionTable
+from polvet.model.tables import RESERVED, Outcome, TransitionTable
 from polvet.worlds.chance import Enumerating, NotEnumerable, iter_scripts, read_cuts
-from polvet.worlds.clonable import Clonable, Restore, Snapshot, asked
+from polvet.worlds.clonable import Clonable, Restore, Snapshot, answer_of
 from polvet.worlds.table import exact_reward
 
 MOST_STATES = 100_000
@@ -39,8 +39,6 @@ NEUTRAL = (
 COUNTING = ("TimeAwareObservation",)
 """Wrappers that put the number of steps into what is observed: since episodes are not cut, no state would ever come again."""
 MOST_FEATURES = 64
-TAKEN = (STATE, REWARD, *EVENTS)
-"""Names that variables of every table have."""
 StateOf = Callable[[Any], Any]
 Key = Callable[[Any, Any], tuple[Hashable, Mapping[str, int]]]
 """From an environment and its observation to what tells the state from others, and to its features."""
@@ -48,7 +46,7 @@ Judge = Callable[[Mapping[str, int], float, bool, Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StepResult:
     """One outcome of a step as the environment showed it."""
 
     probability: Fraction
@@ -60,12 +58,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Enumerated:
-    """All reachable states of an environment, by numbers, and what leads where; `number` finds a state's number."""
+    """All reachable states of an environment, by numbers, and what leads where."""
 
     keys: tuple[Hashable, ...]
     features: Mapping[str, tuple[int, ...]]
     starts: tuple[int, ...]
-    rows: Mapping[tuple[int, int], tuple[Seen, ...]]
+    rows: Mapping[tuple[int, int], tuple[StepResult, ...]]
     rewarded: bool  # whether rewards are functions of states and actions
     state_of: Key
     where: Where
@@ -114,7 +112,7 @@ class _Enumeration:
         self.numbers: dict[Hashable, int] = {}
         self.decoded: list[Mapping[str, int]] = []
         self.paths: dict[int, tuple[int, int] | None] = {}  # how a state was first reached: from where, by which action
-        self.rows: dict[tuple[int, int], tuple[Seen, ...]] = {}
+        self.rows: dict[tuple[int, int], tuple[StepResult, ...]] = {}
         self.pending: list[tuple[int, Any]] = []  # states to be tried, with their snapshots
         self.again: set[int] = set()  # states that were tried a second time
         self.rewarded = True
@@ -137,14 +135,14 @@ class _Enumeration:
         return Enumerated(tuple(self.numbers), features, starts, self.rows, self.rewarded, self.state_of, self.where)
 
     def _starts(self, seeds: Sequence[int] | None) -> tuple[int, ...]:
-        found: dict[int, None] = {}
+        starts: dict[int, None] = {}
         if seeds is not None:
             for seed in seeds:
                 if not isinstance(seed, int | np.integer):
                     raise InputError(f"{seed!r} in `seeds` is no integer.", self.where, "Give seeds=[0, 1, 2].")
                 observation = self._reset(seed=int(seed))
-                found[self._number(observation, None)] = None
-            return tuple(found)
+                starts[self._number(observation, None)] = None
+            return tuple(starts)
         self._reset(seed=0)
         saved = self.world.save()
         try:
@@ -152,14 +150,14 @@ class _Enumeration:
                 self.world.put_back(saved)
                 self.world.env.unwrapped.np_random = chance
                 observation = self._reset()
-                found[self._number(observation, None)] = None
+                starts[self._number(observation, None)] = None
         except NotEnumerable as why:
             raise InputError(
                 f"the start states cannot be enumerated: {why}.",
                 self.where,
                 f"Give the seeds of some resets as `seeds`. {STATISTICAL}",
             ) from None
-        return tuple(found)
+        return tuple(starts)
 
     def _reset(self, **given: int) -> Any:
         """Begin an episode and return what it shows."""
@@ -209,26 +207,26 @@ class _Enumeration:
     def _try(self, number: int, saved: Any) -> None:
         """Make every step from the state, twice; where it was tried before, both must agree."""
         for action in range(self.world.actions):
-            found = self._outcomes(number, action, saved)
-            known = self.rows.setdefault((number, action), found)
-            once_more = self._outcomes(number, action, saved) if known is found else None
-            if once_more is not None and _shape(once_more) != _shape(found):
+            outcomes = self._outcomes(number, action, saved)
+            known = self.rows.setdefault((number, action), outcomes)
+            once_more = self._outcomes(number, action, saved) if known is outcomes else None
+            if once_more is not None and _shape(once_more) != _shape(outcomes):
                 raise InputError(
                     f"the same step (action {action}) turns out differently when it is made again, {self._way(number)}.",
                     self.where,
                     f"Draw chance from self.np_random only. {STATISTICAL}",
                 )
-            if _shape(found) != _shape(known):
+            if _shape(outcomes) != _shape(known):
                 raise InputError(
                     f"action {action} does other things in the same state when the state is reached another way, "
                     f"{self._way(number)}.",
                     self.where,
                     "Give a `state` function that tells apart what matters.",
                 )
-            rewards = {tuple(one.reward for one in row) for row in (found, known, once_more) if row is not None}
+            rewards = {tuple(one.reward for one in row) for row in (outcomes, known, once_more) if row is not None}
             self.rewarded = self.rewarded and len(rewards) == 1
 
-    def _outcomes(self, number: int, action: int, saved: Any) -> tuple[Seen, ...]:
+    def _outcomes(self, number: int, action: int, saved: Any) -> tuple[StepResult, ...]:
         try:
             return tuple(self._outcome(number, action, saved, chance) for chance in iter_scripts(self.cuts))
         except NotEnumerable as why:
@@ -238,7 +236,7 @@ class _Enumeration:
                 STATISTICAL,
             ) from None
 
-    def _outcome(self, number: int, action: int, saved: Any, chance: Enumerating) -> Seen:
+    def _outcome(self, number: int, action: int, saved: Any, chance: Enumerating) -> StepResult:
         self.budget.check()
         self.world.put_back(saved)
         self.world.env.unwrapped.np_random = chance
@@ -262,7 +260,7 @@ class _Enumeration:
             )
             raise InputError(what, self.where, "Follow Gymnasium's interface.")
         following = self._known(observation) if ended else self._number(observation, (number, action))
-        return Seen(chance.probability, following, float(reward), bool(ended), info)
+        return StepResult(chance.probability, following, float(reward), bool(ended), info)
 
     def _way(self, number: int) -> str:
         actions: list[int] = []
@@ -275,61 +273,59 @@ class _Enumeration:
 
 def ask_judge(role: str, where: Where, judge: Judge, *step: Any) -> bool:
     """Return what the user's predicate says of a step: the next state by names, its reward, whether it ends, further information."""
-    return bool(asked(role, where, "Write it as a function of (state, reward, terminated, info).", judge, *step))
+    return bool(answer_of(role, where, "Write it as a function of (state, reward, terminated, info).", judge, *step))
 
 
 def table_of(
-    found: Enumerated, name: str, labels: Sequence[str], fail: Judge | None, goal: Judge | None
+    world: Enumerated, name: str, labels: Sequence[str], fail: Judge | None, goal: Judge | None
 ) -> TransitionTable:
     """Return the table: where nobody says it, ending with a reward above 0 (or the greatest) is the goal, ending otherwise fails."""
-    ends = [one.reward for row in found.rows.values() for one in row if one.ended]
+    ends = [one.reward for row in world.rows.values() for one in row if one.ended]
     best = max(ends, default=0.0)
 
-    def event(one: Seen) -> str | None:
-        named = {"s": one.state, **{name: values[one.state] for name, values in found.features.items()}}
+    def event(one: StepResult) -> str | None:
+        named = {"s": one.state, **{name: values[one.state] for name, values in world.features.items()}}
         reaches = one.ended and (one.reward > 0 or one.reward == best)
         if goal is not None:
-            reaches = ask_judge("goal", found.where, goal, named, one.reward, one.ended, one.info)
+            reaches = ask_judge("goal", world.where, goal, named, one.reward, one.ended, one.info)
         fails = one.ended and not reaches
         if fail is not None:
-            fails = ask_judge("fail", found.where, fail, named, one.reward, one.ended, one.info)
+            fails = ask_judge("fail", world.where, fail, named, one.reward, one.ended, one.info)
         return "failed" if fails else "reached" if reaches else "ended" if one.ended else None
 
     rows: dict[tuple[int, int], tuple[Outcome, ...]] = {}
-    for place, seen in found.rows.items():
+    for place, results in world.rows.items():
         merged: dict[tuple[int, Fraction, str | None], Fraction] = {}
-        for one in seen:
-            reward = exact_reward(one.reward, found.where) if found.rewarded else Fraction(0)
+        for one in results:
+            reward = exact_reward(one.reward, world.where) if world.rewarded else Fraction(0)
             key = one.state, reward, event(one)
             merged[key] = merged.get(key, Fraction(0)) + one.probability
         rows[place] = tuple(Outcome(chance, *key) for key, chance in merged.items())
-    return TransitionTable(name, len(found.keys), tuple(labels), rows, found.starts, found.features)
+    return TransitionTable(name, len(world.keys), tuple(labels), rows, world.starts, world.features)
 
 
-def find_difference(
-    found: Enumerated, env: Any, *, seeds: Sequence[int] | None = None, episodes: int = EPISODES, max_steps: int = STEPS
-) -> str | None:
+def find_difference(world: Enumerated, env: Any, *, seeds: Sequence[int] | None = None) -> str | None:
     """Return the first thing that random runs of the environment do and the table does not, in words; None: no difference.
 
     They begin with these seeds again and again; absent, with as many as there are runs.
     """
     rng = np.random.default_rng(0)
-    numbers = {key: number for number, key in enumerate(found.keys)}
-    actions = 1 + max((action for _, action in found.rows), default=0)
-    for episode in range(episodes):
+    numbers = {key: number for number, key in enumerate(world.keys)}
+    actions = 1 + max((action for _, action in world.rows), default=0)
+    for episode in range(EPISODES):
         seed = int(seeds[episode % len(seeds)]) if seeds else episode
         observation, _ = env.reset(seed=seed)
-        number = numbers.get(found.state_of(env, observation)[0])
-        if number is None or number not in found.starts:
+        number = numbers.get(world.state_of(env, observation)[0])
+        if number is None or number not in world.starts:
             return f"reset(seed={seed}) leads to a state that is no start state of the model"
-        taken: list[int] = []
-        for _ in range(max_steps):
+        path: list[int] = []
+        for _ in range(STEPS):
             action = int(rng.integers(actions))
             observation, _, ended, cut, _ = env.step(action)
-            taken.append(action)
-            following = numbers.get(found.state_of(env, observation)[0])
-            if not any((one.state, one.ended) == (following, ended) for one in found.rows[number, action]):
-                return f"after reset(seed={seed}) and the actions {taken}, the environment is where the model is not"
+            path.append(action)
+            following = numbers.get(world.state_of(env, observation)[0])
+            if not any((one.state, one.ended) == (following, ended) for one in world.rows[number, action]):
+                return f"after reset(seed={seed}) and the actions {path}, the environment is where the model is not"
             if ended or cut:
                 break
             assert following is not None
@@ -337,7 +333,7 @@ def find_difference(
     return None
 
 
-def _shape(row: Sequence[Seen]) -> list[tuple[Fraction, int, bool]]:
+def _shape(row: Sequence[StepResult]) -> list[tuple[Fraction, int, bool]]:
     return [(one.probability, one.state, one.ended) for one in row]
 
 
@@ -345,7 +341,7 @@ def _key(env: Any, observation: Any, state: StateOf | None, where: Where) -> tup
     """Return what tells the state from others, and its features."""
     inner = env.unwrapped
     if state is not None:
-        given = asked("state", where, "It is given the environment: see env.unwrapped.", state, env)
+        given = answer_of("state", where, "It is given the environment: see env.unwrapped.", state, env)
         if isinstance(given, Mapping):
             features = whole_features(given, where)
             return tuple(features.items()), features
@@ -373,18 +369,18 @@ def whole_number(value: Any) -> int:
 
 def whole_features(given: Mapping[Any, Any], where: Where) -> dict[str, int]:
     """Return the features that a user's `state` names; refuse one that is no integer, and a name that is taken."""
-    found: dict[str, int] = {}
+    features: dict[str, int] = {}
     for name, value in given.items():
-        if str(name) in TAKEN:
+        if str(name) in RESERVED:
             what = f"`state` names a feature '{name}', as a variable of every such world is called."
             raise InputError(what, where, "Call it otherwise.")
         try:
-            found[str(name)] = whole_number(value)
+            features[str(name)] = whole_number(value)
         except ValueError:
             raise InputError(
                 f"`state` gives a feature that is no integer: {name} is {value!r}.", where, "Give integers."
             ) from None
-    return found
+    return features
 
 
 def named_parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -394,7 +390,7 @@ def named_parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key in sorted(value, key=str):
             inner = f"{name}_{key}" if name else str(key)
-            yield from named_parts(value[key], f"{inner}_" if inner in TAKEN else inner)
+            yield from named_parts(value[key], f"{inner}_" if inner in RESERVED else inner)
     elif isinstance(value, list | tuple):
         before = name or "o"
         for k, one in enumerate(value):
@@ -420,5 +416,5 @@ def _frozen(value: Any, where: Where) -> Hashable:
             where,
             "Give a `state` function that returns numbers, texts or tuples of them.",
         )
-    found: Hashable = value
-    return found
+    hashable: Hashable = value
+    return hashable

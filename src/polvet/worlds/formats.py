@@ -63,8 +63,8 @@ def find_address(path: str | Path) -> WorldFormat | None:
     named = ADDRESS.match(str(path))
     if named is None:
         return None
-    found = FORMATS[named[1]] if named[1] in FORMATS else FORMATS.brought().get(named[1])
-    return found if found is not None and found.is_address else None
+    addressed = FORMATS[named[1]] if named[1] in FORMATS else FORMATS.brought().get(named[1])
+    return addressed if addressed is not None and addressed.is_address else None
 
 
 def is_address(path: str | Path) -> bool:

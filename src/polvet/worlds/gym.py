@@ -29,7 +29,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, MissingExtra, Where
 from polvet.model.tables import Outcome, TransitionTable
 from polvet.model.world import World, WorldFile, WorldFormat
-from polvet.worlds.clonable import Restore, Snapshot, asked, count_actions
+from polvet.worlds.clonable import Restore, Snapshot, answer_of, count_actions
 from polvet.worlds.enumerate import (
     EPISODES,
     NEUTRAL,
@@ -142,7 +142,7 @@ def make_env(name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def _let_find(module: str) -> None:
-    """Let a module of the working folder be found that registers environments: `gym:envs:Farm-v0` of envs.py."""
+    """Let a module of the working folder be imported that registers environments: `gym:envs:Farm-v0` of envs.py."""
     top, here = module.partition(".")[0], str(Path.cwd())
     if here not in sys.path and (Path(f"{top}.py").is_file() or Path(top).is_dir()):
         sys.path.append(here)
@@ -170,14 +170,9 @@ def read_env(
         return _visited(env, where, name, fail, goal, labels, state, visiting or Visiting())
     _check_table(given, where.at("P"))
     known = KNOWN.get(name.partition("-")[0].rpartition("/")[2])
-    states, actions = (
-        len(given),
-        max(count_actions(env, where), *(int(action) + 1 for rows in given.values() for action in rows)),
-    )
-    names = _named(labels, where) if labels is not None else known.labels if known is not None else ()
-    names = names or tuple(f"a{action}" for action in range(actions))
-    if len(names) != actions:
-        raise InputError(f"there are {actions} actions and {len(names)} labels.", where, "Name every action once.")
+    states = len(given)
+    actions = max(count_actions(env, where), *(int(action) + 1 for rows in given.values() for action in rows))
+    names = _names(known.labels if labels is None and known is not None else labels, actions, where)
     features = _features(inner, states, state, where)
     judged, events = _judges(inner, given, known, fail, goal, features, where)
     rows = {
@@ -222,7 +217,7 @@ def _check_wrappers(env: Any, given: Mapping[Any, Mapping[Any, Any]], where: Whe
     rng = np.random.default_rng(0)
     for episode in range(EPISODES if wrappers else 0):
         observation, _ = env.reset(seed=episode)
-        taken: list[int] = []
+        actions: list[int] = []
         for _ in range(STEPS):
             at = getattr(env.unwrapped, "s", observation)
             if not _is_number_below(at, len(given)):
@@ -231,19 +226,17 @@ def _check_wrappers(env: Any, given: Mapping[Any, Mapping[Any, Any]], where: Whe
             options = sorted(given[index(at)])
             if not options:
                 break
-            taken.append(int(rng.choice(options)))
-            observation, reward, ended, cut, _ = env.step(taken[-1])
+            actions.append(int(rng.choice(options)))
+            observation, reward, ended, cut, _ = env.step(actions[-1])
             to = getattr(env.unwrapped, "s", observation)
-            seen = index(to), float(reward), bool(ended)
-            rows = given[index(at)][taken[-1]]
-            if not any(one[0] > 0 and (int(one[1]), float(one[2]), bool(one[3])) == seen for one in rows):
+            step = index(to), float(reward), bool(ended)
+            rows = given[index(at)][actions[-1]]
+            if not any(one[0] > 0 and (int(one[1]), float(one[2]), bool(one[3])) == step for one in rows):
                 what = (
                     f"its wrappers ({', '.join(wrappers)}) do what its table P does not say: after reset(seed={episode}) and the "
-                    f"actions {taken} it is in state {seen[0]} with the reward {seen[1]:g}."
+                    f"actions {actions} it is in state {step[0]} with the reward {step[1]:g}."
                 )
-                raise InputError(
-                    what, where, "Pass env.unwrapped, or make an environment whose P is what its steps do."
-                )
+                raise InputError(what, where, hint)
             if ended or cut:
                 break
 
@@ -267,7 +260,7 @@ def _visited(
     how: Visiting,
 ) -> GymWorld:
     """Return the world of an environment without a table."""
-    found = enumerate_env(
+    visited = enumerate_env(
         env,
         where,
         state=state,
@@ -277,7 +270,7 @@ def _visited(
         cuts=how.cuts,
         budget=how.budget,
     )
-    if (difference := find_difference(found, env, seeds=how.seeds)) is not None:
+    if (difference := find_difference(visited, env, seeds=how.seeds)) is not None:
         raise InputError(
             f"the enumerated model differs from the environment: {difference}.",
             where,
@@ -287,21 +280,23 @@ def _visited(
     members = getattr(env.unwrapped, "actions", None)
     if labels is None and isinstance(members, type) and issubclass(members, Enum) and len(members) == count:
         labels = [one.name for one in members]
-    names = _named(labels, where) if labels is not None else tuple(f"a{action}" for action in range(count))
-    if len(names) != count:
-        raise InputError(f"there are {count} actions and {len(names)} labels.", where, "Name every action once.")
-    rewards = "" if found.rewarded else "; rewards depend on more than the state and are left out"
+    names = _names(labels, count, where)
+    rewards = "" if visited.rewarded else "; rewards depend on more than the state and are left out"
     assumed = "ending with a reward above 0, or the greatest, reaches the goal; ending otherwise fails" + rewards
     judged = {role: assumed if one is None else "the given predicate" for role, one in (("fail", fail), ("goal", goal))}
-    told_apart = len(set(zip(*found.features.values(), strict=True))) == len(found.keys)
-    inputs = tuple(found.features) if found.features and told_apart else OBSERVED
-    return GymWorld(table_of(found, name, names, fail, goal), judged, inputs)
+    told_apart = len(set(zip(*visited.features.values(), strict=True))) == len(visited.keys)
+    inputs = tuple(visited.features) if visited.features and told_apart else OBSERVED
+    return GymWorld(table_of(visited, name, names, fail, goal), judged, inputs)
 
 
-def _named(labels: Sequence[str], where: Where) -> tuple[str, ...]:
-    if isinstance(labels, str) or not all(isinstance(one, str) for one in labels):
+def _names(labels: Sequence[str] | None, count: int, where: Where) -> tuple[str, ...]:
+    """Return the names of so many actions: the labels, or `a0`, `a1`, ... where there are none."""
+    if labels is not None and (isinstance(labels, str) or not all(isinstance(one, str) for one in labels)):
         raise InputError(f"{labels!r} are no labels.", where, "Give a list of texts: ['left', 'right'].")
-    return tuple(labels)
+    names = () if labels is None else tuple(labels)
+    if names and len(names) != count:
+        raise InputError(f"there are {count} actions and {len(names)} labels.", where, "Name every action once.")
+    return names or tuple(f"a{action}" for action in range(count))
 
 
 def _value(text: str) -> Any:
@@ -321,10 +316,10 @@ def _features(
     """Return what the number of a state means: by the caller, by the environment's map, or by its `decode`."""
     if given is not None:
         hint = "It is given the number of a state; return {name: integer}."
-        told = [asked("state", where, hint, given, one) for one in range(states)]
-        if not all(isinstance(one, Mapping) for one in told):
+        answers = [answer_of("state", where, hint, given, one) for one in range(states)]
+        if not all(isinstance(one, Mapping) for one in answers):
             raise InputError("`state` names no features.", where, hint)
-        decoded = [whole_features(one, where) for one in told]
+        decoded = [whole_features(one, where) for one in answers]
     elif (shape := _shape(inner)) is not None and shape[0] * shape[1] == states:
         decoded = [dict(zip(("row", "column"), divmod(one, shape[1]), strict=True)) for one in range(states)]
     elif callable(getattr(inner, "decode", None)):

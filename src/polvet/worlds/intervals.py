@@ -61,7 +61,7 @@ def vertices(intervals: Sequence[Interval]) -> list[tuple[Fraction, ...]]:
             "Join outcomes, or give narrower intervals: at most 10 may be unknown.",
         )
     fixed = [low for low, _ in intervals]
-    found: dict[tuple[Fraction, ...], None] = {}
+    points: dict[tuple[Fraction, ...], None] = {}
     for free in loose or range(min(1, len(intervals))):
         others = [k for k in loose if k != free]
         for ends in product((0, 1), repeat=len(others)):
@@ -70,8 +70,8 @@ def vertices(intervals: Sequence[Interval]) -> list[tuple[Fraction, ...]]:
                 point[k] = intervals[k][end]
             point[free] = 1 - sum((p for k, p in enumerate(point) if k != free), Fraction(0))
             if intervals[free][0] <= point[free] <= intervals[free][1]:
-                found[tuple(point)] = None
-    return list(found)
+                points[tuple(point)] = None
+    return list(points)
 
 
 def table_of_intervals(given: IntervalTable) -> TransitionTable:
@@ -112,13 +112,13 @@ def read_intervals(
 ) -> IntervalTable:
     """Return the table of rows by state and label: for each next state (low, high), or one probability."""
     labels = tuple(dict.fromkeys(label for _, label in rows))
-    found: dict[tuple[int, int], dict[int, Interval]] = {}
+    by_number: dict[tuple[int, int], dict[int, Interval]] = {}
     for (state, label), row in rows.items():
-        found[state, labels.index(label)] = {
+        by_number[state, labels.index(label)] = {
             target: _interval(one, Where("intervals").at(state).at(label)) for target, one in row.items()
         }
-    states = 1 + max((max(state, *row) for (state, _), row in found.items() if row), default=0)
-    return IntervalTable("intervals", states, labels, found, tuple(starts or (0,)), {}, frozenset())
+    states = 1 + max((max(state, *row) for (state, _), row in by_number.items() if row), default=0)
+    return IntervalTable("intervals", states, labels, by_number, tuple(starts or (0,)), {}, frozenset())
 
 
 def _interval(given: object, where: Where) -> Interval:
@@ -153,10 +153,10 @@ def count_transitions(
         raise InputError("there are no transitions.", where, "Give (state, action, next state).")
     if not 0 < confidence < 1:
         raise InputError(f"the confidence {confidence} is no probability.", where, "Give 0.95.")
-    seen = {state for (source, _), row in counts.items() for state in (source, *row)}
-    total = max(seen) + 1 if states is None else states
+    visited = {state for (source, _), row in counts.items() for state in (source, *row)}
+    total = max(visited) + 1 if states is None else states
     actions = {action for _, action in counts}
-    if min(seen) < 0 or max(seen) >= total or min(actions) < 0 or max(actions) >= len(labels):
+    if min(visited) < 0 or max(visited) >= total or min(actions) < 0 or max(actions) >= len(labels):
         raise InputError(
             "a state or an action has no such number.", where, f"Number them from 0; {len(labels)} labels."
         )
@@ -184,7 +184,7 @@ def count_transitions(
         if state not in running | end:
             raise InputError(f"nothing was tried in the start state {state}.", where, "Log what is done there.")
     return IntervalTable(
-        "transitions", total, tuple(labels), rows, tuple(starts or (0,)), unseen, frozenset(seen - running - end)
+        "transitions", total, tuple(labels), rows, tuple(starts or (0,)), unseen, frozenset(visited - running - end)
     )
 
 
@@ -207,14 +207,14 @@ def _solve(share: float, end: float, enough: float) -> float:
     near, far = share, end
     for _ in range(60):
         middle = (near + far) / 2
-        near, far = (middle, far) if _divergence(share, middle) <= enough else (near, middle)
+        near, far = (middle, far) if divergence(share, middle) <= enough else (near, middle)
     return far
 
 
-def _divergence(share: float, chance: float) -> float:
-    """Return KL(share || chance) of coins."""
+def divergence(share: float, chance: float) -> float:
+    """Return KL(share || chance), the Kullback-Leibler divergence of two coins."""
     total = 0.0
     for p, q in ((share, chance), (1 - share, 1 - chance)):
         if p > 0:
             total += p * math.log(p / q) if q > 0 else math.inf
-    return total
+    return max(0.0, total)

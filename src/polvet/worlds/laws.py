@@ -66,9 +66,9 @@ def _telling_laws(tried: WorldFormat) -> Iterator[BrokenLaw]:
 
 def _address_laws(tried: WorldFormat) -> Iterator[BrokenLaw]:
     for rest in ("", "?", "no such world?", "no such world?=&=", "\x00"):
-        found = _outcome(lambda rest=rest: tried.read(WorldFile(f"{tried.name}:{rest}")))  # type: ignore[misc]
-        if found not in (True, False):
-            yield BrokenLaw(f"the address '{tried.name}:{rest}' ends in {found}")
+        answer = _outcome(lambda rest=rest: tried.read(WorldFile(f"{tried.name}:{rest}")))  # type: ignore[misc]
+        if answer not in (True, False):
+            yield BrokenLaw(f"the address '{tried.name}:{rest}' ends in {answer}")
 
 
 def _content_laws(tried: WorldFormat, file: WorldFile) -> Iterator[BrokenLaw]:
@@ -84,10 +84,10 @@ def _content_laws(tried: WorldFormat, file: WorldFile) -> Iterator[BrokenLaw]:
         for text in FOREIGN:
             foreign = Path(folder) / f"foreign{file.path.suffix}"
             foreign.write_text(text, encoding="utf-8")
-            found = _outcome(lambda path=foreign: tried.detects(WorldFile(path)))  # type: ignore[misc]
-            if found is not False:
-                said = "takes it for its own" if found is True else f"answers {found}"
-                yield BrokenLaw(f"asked about the foreign content {text[:24]!r} it {said}")
+            answer = _outcome(lambda path=foreign: tried.detects(WorldFile(path)))  # type: ignore[misc]
+            if answer is not False:
+                words = "takes it for its own" if answer is True else f"answers {answer}"
+                yield BrokenLaw(f"asked about the foreign content {text[:24]!r} it {words}")
 
 
 def _damage_laws(tried: WorldFormat, file: WorldFile, rng: random.Random) -> Iterator[BrokenLaw]:
@@ -99,11 +99,11 @@ def _damage_laws(tried: WorldFormat, file: WorldFile, rng: random.Random) -> Ite
                 damaged[place] = rng.randrange(256)
             else:
                 del damaged[place:]
-            told = WorldFile(Path(folder) / file.path.name, file.domain or _domain(tried, file.path))
-            told.path.write_bytes(bytes(damaged))
-            found = _outcome(lambda told=told: tried.detects(told) and bool(tried.read(told)))  # type: ignore[misc]
-            if found not in (True, False):
-                yield BrokenLaw(f"a file damaged at byte {place} ends in {found}")
+            copy = WorldFile(Path(folder) / file.path.name, file.domain or _domain(tried, file.path))
+            copy.path.write_bytes(bytes(damaged))
+            answer = _outcome(lambda copy=copy: tried.detects(copy) and bool(tried.read(copy)))  # type: ignore[misc]
+            if answer not in (True, False):
+                yield BrokenLaw(f"a file damaged at byte {place} ends in {answer}")
                 return
 
 

@@ -38,15 +38,15 @@ def table_of_matrices(
     names = tuple(f"a{number}" for number in range(len(matrices))) if labels is None else tuple(labels)
     if len(names) != len(matrices):
         raise InputError(f"there are {len(matrices)} matrices and {len(names)} labels.", MATRIX, "Name each once.")
-    found: dict[tuple[int, int], tuple[Outcome, ...]] = {}
+    table: dict[tuple[int, int], tuple[Outcome, ...]] = {}
     for action, (_, entries) in enumerate(matrices):
         rows: dict[int, dict[int, float]] = {}
         for source, target, value in entries:
             row = rows.setdefault(source, {})
             row[target] = row.get(target, 0.0) + value
         for source, row in rows.items():
-            found[source, action] = _outcomes(row, MATRIX.at(names[action]).at(source))
-    return TransitionTable("matrix", matrices[0][0][0], names, found, tuple(starts or (0,)), dict(features))
+            table[source, action] = _outcomes(row, MATRIX.at(names[action]).at(source))
+    return TransitionTable("matrix", matrices[0][0][0], names, table, tuple(starts or (0,)), dict(features))
 
 
 def is_storm_model(given: Any) -> bool:
@@ -62,8 +62,8 @@ def table_of_storm(given: Any) -> TransitionTable:
     for state in given.states:
         first = given.transition_matrix.get_row_group_start(state.id)
         for local, action in enumerate(state.actions):
-            told = sorted(choices.get_labels_of_choice(first + local)) if choices is not None else []
-            name = told[0] if told else f"a{local}"
+            names_of = sorted(choices.get_labels_of_choice(first + local)) if choices is not None else []
+            name = names_of[0] if names_of else f"a{local}"
             place = int(state.id), names.setdefault(name, len(names))
             if place in rows:
                 raise InputError(

@@ -24,17 +24,17 @@ def name_of(env: Any) -> str:
 def state_of(table: TransitionTable) -> Callable[[Any], Mapping[str, Any]]:
     """Return the function from an observation to the state: a number is the state's own, other numbers are its features by name."""
 
-    def found(observation: Any) -> Mapping[str, Any]:
+    def of_observation(observation: Any) -> Mapping[str, Any]:
         try:
-            told = {name: whole_number(value) for name, value in named_parts(observation, "")}
+            numbers = {name: whole_number(value) for name, value in named_parts(observation, "")}
         except ValueError:
-            told = {}
-        if told.keys() == {"observation"} and "observation" not in table.features:
-            told = {STATE: told["observation"]}
-        state = table.completed(told)
+            numbers = {}
+        if numbers.keys() == {"observation"} and "observation" not in table.features:
+            numbers = {STATE: numbers["observation"]}
+        state = table.completed(numbers)
         if not table.features.keys() | {STATE} <= state.keys():
-            what = f"an observation does not tell the state: it shows {', '.join(told) or 'no whole numbers'}."
+            what = f"an observation does not tell the state: it shows {', '.join(numbers) or 'no whole numbers'}."
             raise InputError(what, Where(table.name), "Give state_of (observation -> state by names).")
         return state
 
-    return found
+    return of_observation

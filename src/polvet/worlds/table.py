@@ -55,13 +55,13 @@ def stretches(numbers: Iterable[int]) -> list[tuple[int, int]]:
     >>> stretches([3, 0, 1, 2, 7])
     [(0, 3), (7, 7)]
     """
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
-        if found and found[-1][1] == number - 1:
-            found[-1] = found[-1][0], number
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = ranges[-1][0], number
         else:
-            found.append((number, number))
-    return found
+            ranges.append((number, number))
+    return ranges
 
 
 def exact_distribution(given: Sequence[float | Fraction], where: Where) -> tuple[Fraction, ...]:
@@ -105,8 +105,8 @@ def simplest_fraction(number: float, roundings: int = 0) -> Fraction:
     slack = roundings * Fraction(ulp(number))
 
     def fits(bound: int) -> bool:
-        found = exact.limit_denominator(bound)
-        return abs(found - exact) <= slack if roundings else float(found) == number
+        nearest = exact.limit_denominator(bound)
+        return abs(nearest - exact) <= slack if roundings else float(nearest) == number
 
     high = 1
     while not fits(high):

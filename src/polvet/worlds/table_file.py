@@ -125,10 +125,10 @@ def _outcome(given: Any, number: Any) -> Outcome:
 
 def _written(outcome: Outcome) -> list[Any]:
     """Return the outcome as it stands in a row."""
-    found: list[Any] = [_number(outcome.probability), outcome.state]
+    row: list[Any] = [_number(outcome.probability), outcome.state]
     if outcome.reward or outcome.event is not None:
-        found.append(_number(outcome.reward))
-    return found if outcome.event is None else [*found, outcome.event]
+        row.append(_number(outcome.reward))
+    return row if outcome.event is None else [*row, outcome.event]
 
 
 def _number(value: Fraction) -> int | str:

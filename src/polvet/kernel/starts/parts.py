@@ -21,10 +21,10 @@ def narrowed_bounds(variable: Variable, parts: Sequence[Expression]) -> tuple[in
     lower: int | Fraction | None = variable.lower
     upper: int | Fraction | None = variable.upper
     for part in parts:
-        found = _bound(part, variable)
-        if found is None:
+        bound = _bound(part, variable)
+        if bound is None:
             continue
-        operator, number = found
+        operator, number = bound
         if operator in ("≥", "=", ">"):
             least = number + 1 if operator == ">" and variable.kind is Kind.INT else number
             lower = least if lower is None else max(lower, least)
@@ -77,7 +77,7 @@ def independent_parts(parts: Sequence[tuple[Expression, list[str]]]) -> list[tup
 
 def names_in_order(part: Expression) -> list[str]:
     """Return the names that an expression reads, in order of their first appearance."""
-    found: dict[str, None] = {}
+    read: dict[str, None] = {}
     seen: set[int] = set()
     pending = [part]
     while pending:
@@ -86,9 +86,9 @@ def names_in_order(part: Expression) -> list[str]:
             continue
         seen.add(id(one))
         if isinstance(one, Name):
-            found[one.name] = None
+            read[one.name] = None
         pending += reversed(children(one))
-    return list(found)
+    return list(read)
 
 
 def reading_order(variables: Sequence[str], reads: Sequence[list[str]]) -> list[str]:
@@ -117,14 +117,14 @@ def pinned_values(members: Sequence[Expression], name: str) -> list[float] | Non
     """Return the finitely many values that the condition allows a real variable, if it names them."""
     for member in members:
         if name in names(member):
-            found = _values_in(member, name)
-            if found is not None:
-                return sorted(found)
+            values = _values_in(member, name)
+            if values is not None:
+                return sorted(values)
     return None
 
 
 def _values_in(part: Expression, name: str) -> set[float] | None:
-    pending, found = [part], set()
+    pending, allowed = [part], set()
     while pending:
         one = pending.pop()
         match one:
@@ -134,11 +134,11 @@ def _values_in(part: Expression, name: str) -> set[float] | None:
                 choices = [values for c in conjuncts(one) if (values := _values_in(c, name)) is not None]
                 if not choices:
                     return None
-                found |= min(choices, key=len)
+                allowed |= min(choices, key=len)
             case Binary("=", Name(other), right) if other == name and value_of(right) is not None:
-                found.add(float(value_of(right) or 0) + 0.0)
+                allowed.add(float(value_of(right) or 0) + 0.0)
             case Binary("=", left, Name(other)) if other == name and value_of(left) is not None:
-                found.add(float(value_of(left) or 0) + 0.0)
+                allowed.add(float(value_of(left) or 0) + 0.0)
             case _:
                 return None
-    return found
+    return allowed

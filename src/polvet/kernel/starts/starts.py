@@ -96,10 +96,10 @@ def drawable_starts(task: Task, *, megabytes: int = 500, budget: Budget = UNLIMI
 def _counted_once(network: Network, start: Expression | None, count: Callable[[], Starts]) -> Starts:
     """Return the start states that the network keeps; where it has none yet, count them, and keep them if exact and small."""
     key = "start states", start
-    found: Starts = network.derived.get(key) or count()
-    if found.method == "exact" and sum(part.diagram.nodes for part, _ in found._ranked) <= MOST_KEPT:
-        network.derived[key] = found
-    return found
+    starts: Starts = network.derived.get(key) or count()
+    if starts.method == "exact" and sum(part.diagram.nodes for part, _ in starts._ranked) <= MOST_KEPT:
+        network.derived[key] = starts
+    return starts
 
 
 def _some(task: Task, starts: Starts) -> Starts:
@@ -441,12 +441,12 @@ def draw_ranks(
     if count == 0 and n > 0:
         raise InputError("no state satisfies the start condition.", where, "Weaken it.")
     if not distinct:
-        found: list[int] = []
-        while len(found) < n:
-            if found:
+        ranks: list[int] = []
+        while len(ranks) < n:
+            if ranks:
                 budget.check()
-            found += [rng.randrange(count) for _ in range(min(BLOCK, n - len(found)))]
-        return found
+            ranks += [rng.randrange(count) for _ in range(min(BLOCK, n - len(ranks)))]
+        return ranks
     if n > count:
         raise InputError(f"{n} different start states are wanted, and there are {count}.", where, "Ask for fewer.")
     chosen: dict[int, None] = {}
