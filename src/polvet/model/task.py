@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, suggest
+from polvet.files import Json
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import FALSE, Expression
 from polvet.model.kinds import kind_of

@@ -78,10 +78,10 @@ def code(command: str) -> str:
     return f'<pre class="scroll" tabindex="0" role="region" aria-label="Command"><code>{text(command)}</code></pre>'
 
 
-def plural(count: int, one: str) -> str:
+def plural(count: int, one: str, more: str | None = None) -> str:
     """Return the count with its noun.
 
     >>> plural(1, "fault"), plural(1234, "fault")
     ('1 fault', '1,234 faults')
     """
-    return f"{count:,} {one if count == 1 else one + 's'}"
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
