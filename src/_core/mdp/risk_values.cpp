@@ -33,14 +33,7 @@ RiskValues::RiskValues(const OptionModel& model_, std::vector<uint32_t> initial_
     weigh();
 }
 
-void RiskValues::push(uint32_t s) {
-    if (queued_[s]) return;
-    queued_[s] = 1;
-    queue_.push_back({rank[s], turn_++, s});
-    std::push_heap(queue_.begin(), queue_.end(), later);
-}
-
-uint32_t RiskValues::pop() {
+inline uint32_t RiskValues::pop() {
     const uint32_t s = queue_.front().state;
     std::pop_heap(queue_.begin(), queue_.end(), later);
     queue_.pop_back();
@@ -48,13 +41,7 @@ uint32_t RiskValues::pop() {
     return s;
 }
 
-double RiskValues::initial_value() const {
-    double worst = 0;
-    for (const uint32_t s : initial) worst = std::max(worst, value[s]);
-    return worst;
-}
-
-double RiskValues::backup(uint32_t s) {
+inline double RiskValues::backup(uint32_t s) {
     double x = 0;
     if (fresh[s]) {
         x = INFINITE;
@@ -93,7 +80,7 @@ void RiskValues::weigh() {
 }
 
 // Evaluate the state again; returns by how much it rose, 0 where that is not worth while.
-double RiskValues::lift(uint32_t s) {
+inline double RiskValues::lift(uint32_t s) {
     const double x = backup(s);
     if (!(x > value[s] + (settled * value[s] + 1e-3 * settled))) return 0;
     if (stamp_[s] != epoch_) {

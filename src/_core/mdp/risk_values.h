@@ -24,7 +24,12 @@ public:
     enum class Flow { SETTLED, ABOVE, CAP };
     // Evaluate what was pushed, and what that raises, until all is settled, an initial value is above the bound, or the cap is reached.
     Flow propagate(double bound, uint64_t cap, Poll& poll);
-    void push(uint32_t s);
+    void push(uint32_t s) {
+        if (queued_[s]) return;
+        queued_[s] = 1;
+        queue_.push_back({rank[s], turn_++, s});
+        std::push_heap(queue_.begin(), queue_.end(), later);
+    }
     // What changes from here on is undone by `undo(mark())`; `forget` keeps all changes.
     size_t mark() {
         ++epoch_;
@@ -33,7 +38,11 @@ public:
     void undo(size_t to);
     void forget();
 
-    double initial_value() const;
+    double initial_value() const {
+        double worst = 0;
+        for (const uint32_t s : initial) worst = std::max(worst, value[s]);
+        return worst;
+    }
     uint32_t owner(uint64_t o) const { return back_.owner[model.option_choice[o]]; }
     // SOUND: rounded down, so by induction every value stays at or below the least fixed point.
     double worth(uint64_t o) {
