@@ -10,12 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nanobind
 from nanobind.stubgen import StubGen
 
 from polvet import _core
 
 STUB = Path(__file__).resolve().parent.parent / "src" / "polvet" / "_core.pyi"
-HEAD = '''"""Types of the compiled kernels, whose source is `src/_core/`; written by `python -m docs.write_stub`."""
+WRITER = f"nanobind {nanobind.__version__}"
+HEAD = f'''"""Types of the compiled kernels, whose source is `src/_core/`; written by `python -m docs.write_stub` with {WRITER}."""
 
 import enum
 from collections.abc import Callable, Sequence

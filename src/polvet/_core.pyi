@@ -1,4 +1,4 @@
-"""Types of the compiled kernels, whose source is `src/_core/`; written by `python -m docs.write_stub`."""
+"""Types of the compiled kernels, whose source is `src/_core/`; written by `python -m docs.write_stub` with nanobind 3.1.0."""
 
 import enum
 from collections.abc import Callable, Sequence
