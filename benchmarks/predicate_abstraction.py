@@ -65,7 +65,7 @@ ALL_WIDTHS = (
     r"^((blocksworld-6-ca|blocksworld-8-ci|sliding-tiles-8-c[ia]|transport-10-15|racetrack-barto-small)-2x\d+(-dqn)?"
     r"|(transport-4-4|one-way-line-\d-\d)-2x\d+-dqn-\w+)$"
 )
-FIG_2 = r"^((transport-4-4|blocksworld-4-ca|racetrack-barto-small)-2x16(-dqn)?)$"
+FIG_2 = r"^(transport-4-4-2x16(-dqn)?|racetrack-barto-small-2x16)$"
 IMPERFECT = r"-few$|-dqn(-\w+)?$"
 READING_SECONDS = 300.0
 MEGABYTES = 4_000

@@ -281,6 +281,27 @@ def turns() -> tuple[str, ...]:
     return tuple(f"{one:g}" for one in shown)
 
 
+def proved_starts() -> tuple[str, ...]:
+    """Return the start states of an unsafe network by deep Q-learning, how many are proved, and how many are shown unsafe."""
+    name = "one-way-line-8-5-2x32-dqn-short"
+    row = next(r for r in results("predicate-abstraction") if (r["part"], r["instance"]) == ("starts", name))
+    assert row["certificate"]
+    return tuple(f"{row[key]:,}" for key in ("starts", "proved", "failing"))
+
+
+def agreeing() -> tuple[str, ...]:
+    """Return on how many cells an exact configuration of the paper answers: it builds what our engine builds."""
+    rows = [r for r in results("predicate-abstraction") if r["part"] == "growth" and "stopped" not in r]
+    ours = {(r["instance"], r["predicates"]): r for r in rows if r["solver"] == "boxes"}
+    exact = [
+        r for r in rows if r["solver"] in PAPERS and r["solver"] != "Mar" and (r["instance"], r["predicates"]) in ours
+    ]
+    for row in exact:
+        same = ours[row["instance"], row["predicates"]]
+        assert all(row[key] == same[key] for key in ("states", "starts", "proved", "unsafe"))
+    return (f"{len(exact)}",)
+
+
 def marabou() -> tuple[str, ...]:
     told = results("verification")["summary"]["BnB(Mar)"]
     assert told["differing"] == 0
@@ -427,6 +448,8 @@ CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
             "`induction`, in {} to {} CPU seconds",
             loops_by_method,
         ),
+        ("of {} of a network by deep Q-learning {} are proved safe and {} shown unsafe", proved_starts),
+        ("configurations build is what our engine builds, on all {} cells that both answer", agreeing),
         ("with limits of {:g}, {:g} and {:g} CPU seconds", lambda: portfolio.LIMITS),
         ("of {} instances it decides {} within {} seconds, which were {}, and all {} that were asked with more", turns),
         (

@@ -29,7 +29,7 @@ from tests.verify.small_tasks import random_task
 
 MARABOU = importlib.util.find_spec("maraboupy") is not None
 SEEDS = (0, 2, 4)
-EXACT = (BOXES, "Base", "Mar+Z3", "Mar+Z3(Mar)", "BnB(Mar)", *TEST_CONFIGURATIONS)
+EXACT = (BOXES, "Base", "Mar+Z3", "Mar+Z3(Mar)", *TEST_CONFIGURATIONS)
 
 
 @dataclass(frozen=True)

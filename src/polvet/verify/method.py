@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from polvet.verify.explicit import Search
 
 GRACE, GRACE_SHARE = 0.5, 0.1
-"""Seconds beyond its limit, and their share of a short one, after which a method that reads linear data is stopped from outside."""
+"""Seconds beyond its limit after which a method that reads linear data is stopped from outside; the most of a turn, as others wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,9 @@ class Method:
             if isinstance(linear, str):
                 return Unknown(linear, self.name)
             # Methods look at their budget themselves; this stops what they do in between.
-            with stopped_after(request.budget, min(GRACE, GRACE_SHARE * request.budget.left())):
+            within = request.budget
+            grace = GRACE if within.until == within.end else min(GRACE, GRACE_SHARE * within.left())
+            with stopped_after(within, grace):
                 return self.run(bound, replace(request, linear=linear))
         except NotLinear as error:
             return Unknown(f"not linear: {error.why}", self.name)
