@@ -70,6 +70,11 @@ def _read(file: WorldFile) -> AnyWorld:
 
 
 PDDL = WorldFormat(
-    "pddl", "a PDDL problem", "`(define`", _read, lambda file: START.match(file.opening) is not None,
-    suffixes=(SUFFIX,), domain=domain_beside,
-)  # fmt: skip
+    "pddl",
+    "a PDDL problem",
+    "`(define`",
+    _read,
+    lambda file: START.match(file.opening) is not None,
+    suffixes=(SUFFIX,),
+    domain=domain_beside,
+)
