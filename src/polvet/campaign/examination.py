@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from polvet.budget import stopwatch
 from polvet.campaign.ground import Done, Ground
 from polvet.campaign.record import EvaluationFigures, PossibleFigures, SearchFigures, VerificationFigures, WorldFigures
 from polvet.confirm.confirmation import about_policy, confirm
-from polvet.confirm.outcome import confirmation_json
+from polvet.confirm.outcome import Confirmation, confirmation_json
 from polvet.debug.confidence import enough_draws
 from polvet.debug.evaluate import evaluate
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
@@ -219,20 +221,9 @@ class Examination(Ground):
             if self.budget.seconds is not None and method == "auto":
                 raise LimitReached(result.reason, "time")  # more time may decide it: resuming tries again
             return replace(figures, reason=result.reason), {}
-        certificate, name = (
-            certificate_of(bound, result, self._left()),
-            f"certificates/{result.verdict.value}-{iteration}.json",
-        )
-        checked = confirm(
-            f"{result.verdict.value} policy",
-            certificate,
-            about_policy(bound.task, policy, bound.fitted.sha256),
-            found=spent(),
-            budget=self.budget,
-            output=self.store.folder / name,
-        )
+        certificate, word = certificate_of(bound, result, self._left()), result.verdict.value
+        files, checked = self._confirmed(f"{word} policy", certificate, bound, policy, f"{word}-{iteration}", spent())
         figures = replace(figures, **confirmation_json(checked))
-        files = {"certificate": self.store.write(name, json.dumps(certificate, ensure_ascii=False))}
         if isinstance(result, Unsafe):
             # Which method found its run depends on the clock; what searching finds does not.
             runs = self._more_unsafe_runs(bound) or [result.run]
@@ -243,6 +234,16 @@ class Examination(Ground):
             so_far = len(self.faults) + len(new)
             figures = replace(figures, faults=len(faults.faults), new_faults=len(new), faults_so_far=so_far)
         return figures, files
+
+    def _confirmed(
+        self, verdict: str, certificate: Mapping[str, Any] | None, bound: Bound, policy: Path, name: str, seconds: float
+    ) -> tuple[dict[str, str], Confirmation | None]:
+        """Return the file of the certificate, which took so many seconds, and whether it was checked."""
+        place = f"certificates/{name}.json"
+        about = about_policy(bound.task, policy, bound.fitted.sha256)
+        output = self.store.folder / place
+        checked = confirm(verdict, certificate, about, found=seconds, budget=self.budget, output=output)
+        return {"certificate": self.store.write(place, json.dumps(certificate, ensure_ascii=False))}, checked
 
     def _unsafe_runs(self, bound: Bound, starts: Words, states: int) -> list[Run]:
         """Runs to `fail` from packed starts, one for each start that searching up to so many states shows unsafe."""

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +18,6 @@ from polvet.campaign.examination import VERIFIED
 from polvet.campaign.ground import Done
 from polvet.campaign.record import RepairFigures, VerificationFigures, WorldFigures
 from polvet.campaign.steps import Candidate, GoalRuns, Steps
-from polvet.confirm.confirmation import about_policy, confirm
 from polvet.confirm.outcome import NotChecked, confirmation_json
 from polvet.debug.questions import Question
 from polvet.debug.risk_faults import RiskWorld, find_risk_faults, find_risk_world
@@ -84,17 +82,9 @@ class RiskSteps(Steps):
             return figures, {}
         if judgement.certificate is None:
             return replace(figures, **confirmation_json(NotChecked("only bounds in floating point were found"))), {}
-        name = f"certificates/risk-{iteration}.json"
-        checked = confirm(
-            f"{judgement.verdict.value} risk",
-            judgement.certificate,
-            about_policy(bound.task, policy, bound.fitted.sha256),
-            found=spent(),
-            budget=self.budget,
-            output=self.store.folder / name,
-        )
-        shown = self.store.write(name, json.dumps(judgement.certificate, ensure_ascii=False))
-        return replace(figures, **confirmation_json(checked)), {"certificate": shown}
+        verdict, certificate = f"{judgement.verdict.value} risk", judgement.certificate
+        files, checked = self._confirmed(verdict, certificate, bound, policy, f"risk-{iteration}", spent())
+        return replace(figures, **confirmation_json(checked)), files
 
     def risks(self, iteration: int, bound: Bound, policy: Path) -> Done[WorldFigures]:
         """Return the faults relative to the bound on all runs of the policy."""

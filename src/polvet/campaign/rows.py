@@ -47,8 +47,8 @@ class Row:
     @property
     def change(self) -> FenceFigures | RepairFigures | None:
         """Return what made a new policy in this iteration: its fence or its repair."""
-        made = self.repair is not None and self.repair.refused is None
-        return self.fence or (self.repair if made else None)
+        is_new = self.repair is not None and self.repair.refused is None
+        return self.fence or (self.repair if is_new else None)
 
     def to_json(self) -> Json:
         """Return the row as one JSON object; what a proof tried and what a fence cost stand in objects of their own."""

@@ -158,8 +158,8 @@ class Steps(Examination):
         repairs = [one.figures for k in range(iteration) if (one := self.store.find(k, REPAIR)) is not None]
         if any(one.method == RETRAIN for one in repairs):
             return AUTO if chosen == RETRAIN else chosen  # it was taught once: what is left is mended
-        asked = chosen != AUTO or self.settings.mode != "safe" or self.settings.kind == "risk"
-        if asked or len(repairs) < PATIENCE or self.debugging is self.evaluation:
+        is_chosen = chosen != AUTO or self.settings.mode != "safe" or self.settings.kind == "risk"
+        if is_chosen or len(repairs) < PATIENCE or self.debugging is self.evaluation:
             return chosen
         course = [self.store.find(k, EVALUATE) for k in (0, iteration)]
         first, now = (0.0 if one is None else one.figures.unsafe_percent for one in course)

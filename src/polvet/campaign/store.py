@@ -115,13 +115,15 @@ def records_in_journal(lines: Sequence[Any], folder: Path) -> tuple[Mapping[str,
     return head["settings"], [Record.from_json(one, where.at(k)) for k, one in enumerate(lines[1:], start=1)]
 
 
-def _said(settings: Mapping[str, Any], name: str) -> str:
+def _setting_text(settings: Mapping[str, Any], name: str) -> str:
     return repr(settings[name]) if name in settings else "not given"
 
 
 def _refuse_other(before: Mapping[str, Any], identity: Mapping[str, Any], folder: Path) -> None:
     changed = [name for name in {**identity, **before} if before.get(name) != identity.get(name)]
     if changed:
-        shown = "; ".join(f"{name} was {_said(before, name)}, is {_said(identity, name)}" for name in changed[:4])
+        shown = "; ".join(
+            f"{name} was {_setting_text(before, name)}, is {_setting_text(identity, name)}" for name in changed[:4]
+        )
         hint = "Give the same options and files to resume it, or choose a new folder."
         raise InputError(f"holds a campaign with other settings: {shown}.", Where(str(folder)), hint)

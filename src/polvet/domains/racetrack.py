@@ -16,6 +16,7 @@ from polvet.errors import InputError, Where, did_you_mean
 from polvet.files import read_text
 from polvet.model.build import ModelBuilder
 from polvet.model.terms import Term, every, function, greatest, least, some, when
+from polvet.worlds.table import stretches
 
 WALL, FREE, START, GOAL = "x.sg"
 MAX_CELLS = 250_000
@@ -120,24 +121,9 @@ def _places(rows: list[str], signs: str, x: str, y: str) -> Term:
     parts = []
     for (low, high), lines in by_run.items():
         across = column == low if low == high else every(column >= low, column <= high)
-        parts.append(every(across, some(*(_between(line, a, b) for a, b in _ranges(lines)))))
+        parts.append(every(across, some(*(_between(line, a, b) for a, b in stretches(lines)))))
     return some(*parts)
 
 
 def _between(value: Term, low: int, high: int) -> Term:
     return value == low if low == high else every(value >= low, value <= high)
-
-
-def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
-    """Return runs of neighbouring numbers.
-
-    >>> _ranges([1, 2, 3, 7])
-    [(1, 3), (7, 7)]
-    """
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return runs

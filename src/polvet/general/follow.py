@@ -2,8 +2,7 @@
 
 A state outside the goal offers the policy's steps. Of a rule without actions: every applicable action all of whose outcomes
 change the features as the rule says. Of a rule with actions: every applicable action of these names, which then must do what the
-rule claims. With a policy of its own (a function that chooses a ground action): that action, which must do what some open rule
-claims. What can be wrong, nearest to the initial state first:
+rule claims. What can be wrong, nearest to the initial state first:
 
     claim   a step changes the features otherwise than its rule says
     stuck   a state outside the goal offers no step
@@ -15,12 +14,10 @@ If nothing is, every run of the policy ends in the goal; `ranks` are the longest
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.errors import InputError
 from polvet.features.instances import Instance, State
 from polvet.policy.finite_memory.features import Rule
 from polvet.policy.finite_memory.sketch import Sketch
@@ -28,7 +25,6 @@ from polvet.policy.finite_memory.valuations import Meaning, Valuations, Values, 
 
 Place = tuple[str, State]
 """A memory state and a state of the instance."""
-Chooser = Callable[[Mapping[str, bool]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,6 @@ def follow(
     meanings: tuple[Meaning, ...],
     instance: Instance,
     *,
-    chooser: Chooser | None = None,
     budget: Budget = UNLIMITED,
 ) -> Followed:
     """Return what becomes of the sketch on the instance."""
@@ -85,7 +80,7 @@ def follow(
         steps[place] = ()
         if instance.is_goal(place[1]):
             continue
-        choices = list(_choices(sketch, instance, values, place, chooser))
+        choices = list(_choices(sketch, instance, values, place))
         for choice in choices:
             if choice.broken is not None:
                 run = _run_to(parents, place)
@@ -107,27 +102,18 @@ def follow(
         steps[place] = tuple(following)
     ranks = _ranks(steps)
     if len(ranks) < len(steps):
-        cycle = _cycle(sketch, instance, values, steps, ranks, parents, chooser)
+        cycle = _cycle(sketch, instance, values, steps, ranks, parents)
         return Followed(instance, {}, _valued(values, cycle), {}, cycle)
     return Followed(instance, ranks, {state: values(state) for _, state in steps}, steps)
 
 
-def _choices(
-    sketch: Sketch, instance: Instance, values: Valuations, place: Place, chooser: Chooser | None
-) -> Iterable[_Choice]:
+def _choices(sketch: Sketch, instance: Instance, values: Valuations, place: Place) -> Iterable[_Choice]:
     memory, state = place
     before = values(state)
     rules = [rule for rule in sketch.rules if rule.memory in (None, memory) and is_open(rule, before)]
-    if not rules and chooser is None:
-        return
-    chosen = None if chooser is None else _chosen(chooser, instance, state)
-    if chooser is not None and chosen is None:
-        return
-    for action, outcomes in instance.moves(state):
-        if chosen is not None and action != chosen:
-            continue
+    for action, outcomes in instance.moves(state) if rules else ():
         schema = action.partition("(")[0]
-        claimed = [rule for rule in rules if chosen is not None or schema in rule.actions]
+        claimed = [rule for rule in rules if schema in rule.actions]
         fitting: dict[str, None] = {}
         for rule in rules:
             if rule.actions and schema not in rule.actions:
@@ -136,40 +122,22 @@ def _choices(
                 fitting[rule.following or memory] = None
         for following in fitting:
             yield _Choice(action, tuple((following, outcome) for outcome in outcomes), None)
-        if not fitting and (claimed or chosen is not None):
+        if not fitting and claimed:
             why, shown = _broken(sketch, action, claimed, before, [values(outcome) for outcome in outcomes])
             yield _Choice(action, ((memory, outcomes[shown]),), why)
 
 
-def _chosen(chooser: Chooser, instance: Instance, state: State) -> str | None:
-    """Return the applicable action that the user's policy chooses; None where it chooses none."""
-    answer = chooser({str(atom): bool(state >> number & 1) for number, atom in enumerate(instance.atoms)})
-    if answer is None:
-        return None
-    labels = [action for action, _ in instance.moves(state)]
-    if answer not in labels:
-        hint = f"Return one of: {', '.join(labels[:6])}." if labels else "No action is applicable there."
-        raise InputError(
-            f"the policy chooses {answer!r}, which is not applicable in {instance.show(state)}.", instance.name, hint
-        )
-    return str(answer)
-
-
 def _broken(sketch: Sketch, action: str, rules: list[Rule], before: Values, after: list[Values]) -> tuple[str, int]:
-    """Return in words what the action does that no rule allows, and the number of the outcome that shows it."""
-    names = sketch.features.names
-    for rule in rules:
-        for number, values in enumerate(after):
-            index = broken_claim(rule, before, values)
-            if index is not None:
-                what = (
-                    f"{names[index]}: {_change_in_words(rule, index)}; it goes from {before[index]} to {values[index]}"
-                )
-                return f"{action} follows {rule.label}, which says {what}", number
-    changed = ", ".join(
-        f"{name} from {old} to {new}" for name, old, new in zip(names, before, after[0], strict=True) if old != new
+    """Return in words what the action does that none of the rules allows, and the number of the outcome that shows it."""
+    rule, number, index = next(
+        (rule, number, index)
+        for rule in rules
+        for number, values in enumerate(after)
+        if (index := broken_claim(rule, before, values)) is not None
     )
-    return f"no rule is open where the policy takes {action}, which changes {changed or 'no feature'}", 0
+    claim, now = _change_in_words(rule, index), after[number][index]
+    what = f"{sketch.features.names[index]}: {claim}; it goes from {before[index]} to {now}"
+    return f"{action} follows {rule.label}, which says {what}", number
 
 
 def _change_in_words(rule: Rule, index: int) -> str:
@@ -213,9 +181,13 @@ def _ranks(steps: Mapping[Place, tuple[Place, ...]]) -> dict[Place, int]:
 
 
 def _cycle(
-    sketch: Sketch, instance: Instance, values: Valuations, steps: Mapping[Place, tuple[Place, ...]],
-    ranks: Mapping[Place, int], parents: Mapping[Place, tuple[Place, str] | None], chooser: Chooser | None,
-) -> Failure:  # fmt: skip
+    sketch: Sketch,
+    instance: Instance,
+    values: Valuations,
+    steps: Mapping[Place, tuple[Place, ...]],
+    ranks: Mapping[Place, int],
+    parents: Mapping[Place, tuple[Place, str] | None],
+) -> Failure:
     """Return a run into a cycle, from places without a rank: each of them has a step to another."""
     place = next(place for place in steps if place not in ranks)
     walk = [place]
@@ -229,7 +201,7 @@ def _cycle(
     back_to = len(places) - 1
     run, done = list(places), list(actions)
     for one, other in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-        choices = _choices(sketch, instance, values, one, chooser)
+        choices = _choices(sketch, instance, values, one)
         done.append(next(choice.action for choice in choices if other in choice.outcomes))
         run.append(other)
     return Failure("cycle", "these steps can be repeated for ever", tuple(run), tuple(done), back_to)

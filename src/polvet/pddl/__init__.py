@@ -69,6 +69,11 @@ def _read(file: WorldFile) -> AnyWorld:
 
 
 PDDL = WorldFormat(
-    "pddl", "a PDDL problem", "`(define`", _read, is_pddl,
-    suffixes=(SUFFIX,), domain=domain_beside,
-)  # fmt: skip
+    "pddl",
+    "a PDDL problem",
+    "`(define`",
+    _read,
+    is_pddl,
+    suffixes=(SUFFIX,),
+    domain=domain_beside,
+)

@@ -48,6 +48,7 @@ from polvet.pddl.syntax import (
     Together,
     Variable,
     When,
+    all_changes,
     negated,
     normal,
     shifts,
@@ -141,19 +142,11 @@ def _touched(actions: Iterable[GroundAction]) -> tuple[set[Atom], set[Atom], dic
     deleted: set[Atom] = set()
     moving: dict[Fluent, Shift] = {}
     for action in actions:
-        pending: list[Effect] = [action.effect]
-        while pending:
-            match pending.pop():
-                case Change(atom, value):
-                    (added if value else deleted).add(atom)
-                case Shift() as shift:
-                    moving[shift.fluent] = shift
-                case Together(parts):
-                    pending += reversed(parts)
-                case When(_, inner) | Every(_, inner):
-                    pending.append(inner)
-                case Choice(outcomes):
-                    pending += (inner for _, inner in reversed(outcomes))
+        for change in all_changes(action.effect):
+            if isinstance(change, Shift):
+                moving[change.fluent] = change
+            else:
+                (added if change.value else deleted).add(change.atom)
     return added, deleted, moving
 
 

@@ -284,33 +284,26 @@ def normal(condition: Condition) -> Condition:
             return condition
 
 
-def changes(effect: Effect) -> Iterator[Change]:
-    """Yield every change that the effect may make, of all its outcomes."""
+def all_changes(effect: Effect) -> Iterator[Change | Shift]:
+    """Yield every change of an atom or of a number that the effect may make, of all its outcomes, as they are written."""
     pending = [effect]
     while pending:
         match pending.pop():
-            case Change() as change:
+            case (Change() | Shift()) as change:
                 yield change
-            case Shift():
-                pass
-            case Together(parts):
-                pending += parts
-            case When(_, inner) | Every(_, inner):
-                pending.append(inner)
-            case Choice(outcomes):
-                pending += (inner for _, inner in outcomes)
-
-
-def shifts(effect: Effect) -> Iterator[Shift]:
-    """Yield every change of a number that the effect may make, of all its outcomes."""
-    pending = [effect]
-    while pending:
-        match pending.pop():
-            case Shift() as shift:
-                yield shift
             case Together(parts):
                 pending += reversed(parts)
             case When(_, inner) | Every(_, inner):
                 pending.append(inner)
             case Choice(outcomes):
                 pending += (inner for _, inner in reversed(outcomes))
+
+
+def changes(effect: Effect) -> Iterator[Change]:
+    """Yield every change of an atom."""
+    return (one for one in all_changes(effect) if isinstance(one, Change))
+
+
+def shifts(effect: Effect) -> Iterator[Shift]:
+    """Yield every change of a number."""
+    return (one for one in all_changes(effect) if isinstance(one, Shift))

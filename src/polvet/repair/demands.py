@@ -45,6 +45,10 @@ class Demands:
         """Return some of the demands."""
         return Demands(*(getattr(self, name)[chosen] for name in self.__slots__))
 
+    def raised(self, missed: Flags, factor: float = 4) -> Demands:
+        """Return the demands with so many times the margin where they were missed."""
+        return self.with_margin(np.where(missed, factor * self.margin, self.margin))
+
     def with_margin(self, margin: Reals) -> Demands:
         """Return the demands with other margins."""
         return replace(self, margin=margin)

@@ -45,12 +45,10 @@ def goal_runs(
     return share, traces
 
 
-def goal_states(
-    bound: Bound, runs: int, *, max_steps: int = MAX_STEPS, seed: int = 0, budget: Budget = UNLIMITED
-) -> list[State]:
+def goal_states(bound: Bound, runs: int, *, seed: int = 0, budget: Budget = UNLIMITED) -> list[State]:
     """Return the states (but the last) of runs from random starts that reach the goal, as often as they are visited."""
     drawn = Starts.of(bound.task, budget).sample(runs, random.Random(seed), budget=budget)
-    _, traces = goal_runs(bound, bound.compiled.pack(drawn), max_steps=max_steps, seed=seed, budget=budget)
+    _, traces = goal_runs(bound, bound.compiled.pack(drawn), max_steps=MAX_STEPS, seed=seed, budget=budget)
     return [state for run in traces for state in run.states[:-1]]
 
 

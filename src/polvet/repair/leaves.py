@@ -144,7 +144,7 @@ class _Task:
             missed = ~faults.met_by(policy)
             if not missed.any():
                 break
-            faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
+            faults = faults.raised(missed)
         return replace(self._result(policy, None, policy), by_tree=True)
 
     def by_points(self, _: RepairedTrees | None) -> RepairedTrees | None:
@@ -188,7 +188,7 @@ class _Task:
             missed = ~faults.met_by(policy)
             if not missed.any():
                 break
-            faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
+            faults = faults.raised(missed)
         return self._improved(policy, solution, view, both)
 
     def _improved(self, policy: TreeEnsemble, solution: Solution, view: LeafValues, demands: Demands) -> RepairedTrees:

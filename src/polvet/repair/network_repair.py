@@ -87,7 +87,7 @@ def _by_last_layer(
         missed = ~faults.met_by(relayered) & ~skipped
         if not missed.any():
             return relayered
-        faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
+        faults = faults.raised(missed)
     return relayered
 
 
@@ -121,7 +121,7 @@ def _fix_by_units(network: AnyNetwork, faults: Demands, integers: Sequence[bool]
         missed = ~demands.met_by(gated)
         if not missed.any():
             break
-        demands = demands.with_margin(np.where(missed, 2 * demands.margin, demands.margin))
+        demands = demands.raised(missed, factor=2)
     return gated, shifts
 
 

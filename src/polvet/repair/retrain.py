@@ -234,9 +234,9 @@ class _School:
 
     def _slips(self, teacher: Teacher, bound: Bound, starts: Words) -> dict[bytes, Fault]:
         """Return the safe states on runs from the starts where the policy's label may lead to an unsafe one."""
-        found: dict[bytes, Fault] = {}
+        slips: dict[bytes, Fault] = {}
         if not len(starts):
-            return found
+            return slips
         states = self._visited(bound, starts)
         states = states[teacher.known(states, self.budget) == SAFE]
         steps = policy_steps(bound, states)
@@ -251,8 +251,8 @@ class _School:
                 labels = tuple(names[label] for label in np.flatnonzero(right[k]).tolist())
                 outcomes = tuple(self.compiled.unpack(steps.outcomes[(owner == place) & lost]))
                 state = self.compiled.unpack(states[place : place + 1])[0]
-                found[states[place].tobytes()] = Fault(state, names[steps.label[place]], labels, outcomes)
-        return found
+                slips[states[place].tobytes()] = Fault(state, names[steps.label[place]], labels, outcomes)
+        return slips
 
     def _sample(self, states: Words) -> Words:
         few = min(len(states), KEPT)

@@ -83,7 +83,7 @@ def explore_all(task: Task, *, budget: Budget) -> tuple[Compiled, Space]:
     )
 
 
-def find_teacher(space: Space, *, safe: bool = False, discount: float = DISCOUNT) -> Teacher:
+def find_teacher(space: Space, *, safe: bool = False) -> Teacher:
     """Return the best label of every state by value iteration."""
     states, labels = len(space.states), space.labels
     owner = space.owner
@@ -98,7 +98,7 @@ def find_teacher(space: Space, *, safe: bool = False, discount: float = DISCOUNT
     value = np.where(space.fail, -1.0, np.where(space.goal, 1.0, 0.0))
     fixed = space.fail | space.goal
     scores = np.zeros((states, labels))
-    for _ in range(int(np.log(TOLERANCE) / np.log(discount)) + 1):
+    for _ in range(int(np.log(TOLERANCE) / np.log(DISCOUNT)) + 1):
         worth = _expected(space, value)
         sums = np.bincount(place, weights=worth, minlength=states * (labels + 1)).reshape(states, labels + 1)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -106,7 +106,7 @@ def find_teacher(space: Space, *, safe: bool = False, discount: float = DISCOUNT
             quiet = sums[:, labels] / counts[:, labels]
         best = np.where(allowed, scores, -np.inf).max(axis=1, initial=-np.inf)
         following = np.where(allowed.any(axis=1), best, np.where(counts[:, labels] > 0, quiet, 0.0))
-        updated = np.where(fixed, value, discount * following)
+        updated = np.where(fixed, value, DISCOUNT * following)
         change = float(np.abs(updated - value).max(initial=0.0))
         value = updated
         if change < TOLERANCE:
