@@ -204,8 +204,8 @@ def region_table(found: dict[str, Any]) -> list[str]:
         "## Safe start regions", "",
         "`python -m benchmarks.control --regions`: from which starts are policies safe that are unsafe as trained? *Proved*: the share of",
         "the start set's volume that one `safe-region` certificate is about. *Unsafe*: in cells in which an executed run from some start",
-        "fails. *Open*: neither. Where nothing is proved, the two are shares of the drawn start states. *Drawn*: of that many drawn start",
-        "states those whose run fails, a second opinion on what can be proved at most.", "",
+        "fails. *Open*: neither. *Drawn failing*: of that many drawn start states those whose run fails, a second opinion on what can",
+        "be proved at most.", "",
         "| row | proved | unsafe | open | drawn failing | boxes | runs told | limit | CPU s | evidence (kB) | checked (CPU s) |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|",
     ]  # fmt: skip
