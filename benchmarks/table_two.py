@@ -316,7 +316,7 @@ def met(one: Figures, loop: str) -> str:
 def page(found: dict[str, Figures]) -> str:
     """Return the table as Markdown, the paper's figures in brackets."""
     judged = [name for name in _names() if "input" in found.get(name, {})]
-    names = [name for name in judged if "polvet: final" in found[name]]
+    names = campaigns(found)
     recipe = [name for name in judged if not name.endswith(CARELESS)]
     never = [name for name in recipe if found[name]["input"]["unsafe"] == 0]
     reach = [name for name in recipe if _reaches(name, found[name])]
@@ -387,6 +387,11 @@ def page(found: dict[str, Figures]) -> str:
     if missing:
         lines += ["## Not run", "", "; ".join(missing) + ": there was no time for them.", ""]
     return "\n".join(lines)
+
+
+def campaigns(found: dict[str, Figures]) -> list[str]:
+    """Return the entries of which both loops are known."""
+    return [name for name in _names() if {f"{loop}: final" for loop in LOOPS} <= found.get(name, {}).keys()]
 
 
 def bars(found: dict[str, Figures], names: Sequence[str], loop: str) -> dict[str, str]:
