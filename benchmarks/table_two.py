@@ -65,13 +65,23 @@ HARDLY = 1.0
 """Per cent of unsafe starts below which the careless teacher's policy stands beside."""
 Figures = dict[str, Any]
 CAUSES: dict[tuple[str, ...], str] = {
-    ("8Blocks CA",): "costs multiply the states that the policy reaches, beyond what is searched; no method proves it in this time",
-    ("Beluga (6 Jigs)", "Beluga (8 Jigs)"): "deciding the states of all orders and repairing thousands of faults takes longer; "
-    "`--method retrain` makes such policies safe ([table](generalising.md))",
-    ("1 way line (30, 20) Icy", "1 way line (40, 25) Icy"): "from most starts no policy is safe, which was not decided in this time",
-    ("Inverted Pendulum (0.01)", "Follow Car (0.01)"): "where a fall or a crash cannot be avoided any more, the game over "
-    "all real values up to then does not fit into memory (the paper's fault analysis ran out of memory, too)",
-}  # fmt: skip
+    (
+        "8Blocks CA",
+    ): "costs multiply the states that the policy reaches, beyond what is searched: starts stay undecided unless a proof "
+    "covers them, and there was no time for one",
+    (
+        "Beluga (8 Jigs)",
+    ): "deciding the states on runs from 300 orders alone takes longer; `--method retrain` makes such a policy safe "
+    "from all orders ([table](generalising.md))",
+    (
+        "1 way line (30, 20) Icy",
+        "1 way line (40, 25) Icy",
+    ): "from most starts no policy is safe, which was not decided in this time",
+    (
+        "Inverted Pendulum (0.01)",
+        "Follow Car (0.01)",
+    ): "fault analysis reaches the memory limit (the paper's ran out of memory, too)",
+}
 """What keeps rows from their bar, where that was looked into."""
 INPUTS = "benchmark|teacher %Unsafe|%Goal|input %Unsafe|open|input %Goal|remarks"
 QUALITY = (
@@ -424,7 +434,8 @@ def _not_met(found: dict[str, Figures], names: Sequence[str]) -> list[str]:
     causes = [
         f"- {', '.join(sorted(rows_of & set(some)))}: {text}" for some, text in CAUSES.items() if rows_of & set(some)
     ]
-    head = ["## Not met", "", "| benchmark | loop | why |", "|---|---|---|", *lines, "", *causes, ""]
+    watching = "The paper's loop takes any other action than the faulty one, and nothing in it watches over the goal."
+    head = ["## Not met", "", watching, "", "| benchmark | loop | why |", "|---|---|---|", *lines, "", *causes, ""]
     return head if lines else []
 
 
