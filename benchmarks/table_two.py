@@ -382,7 +382,7 @@ def page(found: dict[str, Figures]) -> str:
             "## Parts of the faults",
             "",
             "The input policy, repaired once by the paper's program with a part of its campaign's faults (the paper's Figs. 2 to 4):",
-            "%Unsafe / %Goal on 1,000 starts / CPU seconds of the repair.",
+            "%Unsafe / %Goal on 1,000 starts / CPU seconds of the repair. Undecided starts do not count here.",
             "",
             *parts_table(parted, seconds=True),
             "",
