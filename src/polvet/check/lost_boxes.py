@@ -23,11 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.check.box_view import affine, effects, interval, row_of, substituted
-from polvet.check.invariant_claim import Operator, Space, place_of, read_boxes, read_integer
-from polvet.check.invariant_conditions import contracted, expanded, rows_of
+from polvet.check.invariant_conditions import contracted, expanded, guard_box, rows_of
 from polvet.check.invariant_errors import PossibleError, possible_errors
-from polvet.check.invariant_guards import guard_box
 from polvet.check.invariant_rows import Ints, Row
+from polvet.check.invariant_space import Operator, Space, place_of, read_boxes, read_integer
 from polvet.model.expressions import Binary, Expression, IntLiteral, Unary
 from polvet.model.folding import value_of
 from polvet.records.state_json import Malformed
