@@ -71,6 +71,10 @@ WEAK = {
     "solves": ("polvet.check.solves.dead_ends", lambda problem, plan: []),
     "sure-end": ("polvet.check.ends.possible_outcomes", _first_group),
     "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states, is_listed: None),
+    "lost-projection": (
+        "polvet.check.lost_boxes._falls",
+        lambda game, way, pieces, image: np.ones(len(pieces.box), dtype=np.bool_),
+    ),
     "won-projection": ("polvet.check.won_projection.check_steps", lambda asked, follower: None),
     "repair": ("polvet.check.repair._taken", lambda fitted, state, applicable: []),
 }

@@ -121,7 +121,7 @@ def told_states(task, claim):
 def claims(tmp_path_factory):
     """Small tasks in files with a certificate of the unsafe states each, and what is doomed by brute force."""
     folder, made = tmp_path_factory.mktemp("claims"), []
-    for seed in range(400):
+    for seed in range(300):
         place = folder / str(seed)
         place.mkdir()
         task, file = hard_world(seed, place)
@@ -179,12 +179,12 @@ def changed(rng, claim, task):
 def test_whatever_is_accepted_of_changed_certificates_is_true(claims):
     rng, answers = random.Random(5), {True: 0, False: 0}
     for task, file, claim, doomed in claims:
-        for _ in range(8):
+        for _ in range(4):
             lie = changed(rng, claim, task)
             accepted = isinstance(JUDGE(lie, Subjects(file)), Accepted)
             answers[accepted] += 1
             assert not accepted or doomed.issuperset(told_states(task, lie)), lie
-    assert answers[False] > 500
+    assert answers[False] > 200
     assert answers[True] > 20
 
 
@@ -192,7 +192,7 @@ def test_whatever_is_accepted_of_invented_certificates_is_true(claims):
     rng, false = random.Random(6), 0
     for task, file, claim, doomed in claims:
         variables = task.network.variables
-        for _ in range(6):
+        for _ in range(3):
             boxes = []
             for _ in range(rng.randint(1, 3)):
                 ends = {v.name: sorted(rng.randint(int(v.lower), int(v.upper)) for _ in range(2)) for v in variables}
@@ -206,7 +206,7 @@ def test_whatever_is_accepted_of_invented_certificates_is_true(claims):
             accepted = isinstance(JUDGE(lie, Subjects(file)), Accepted)
             assert not accepted or doomed.issuperset(told_states(task, lie)), lie
             false += not doomed.issuperset(told_states(task, lie))
-    assert false > 300
+    assert false > 150
 
 
 def test_malformed_certificates_are_rejected(claims):

@@ -5,7 +5,7 @@ The certificate gives `rows` [{"terms": {"x": 1}, "marks": [], "lower": 3, "uppe
 Checked: every start state is in it, and so is every outcome of every step of the policy from it, in whatever order of float32
 operations the policy is evaluated; and no operator, chosen or not, breaks a rule of the model in it (`check.model_errors`).
 
-Reading                         invariant_claim
+Reading                         invariant_claim, invariant_space
 What must be shown              invariant_obligations (with invariant_ways, invariant_errors, invariant_conditions)
 How, as the certificate's tree says: over boxes, one reason for each
                                 invariant_tree, with bounds of policy_bounds and unit_bounds

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from polvet.check.box_view import alternatives, row_of
-from polvet.check.invariant_claim import Space
 from polvet.check.invariant_rows import Ints, Row, contract, merged, row_between
+from polvet.check.invariant_space import Space
 from polvet.model.expressions import FALSE, Binary, Expression, Unary, conjuncts
 
 MOST_ALTERNATIVES = 60
@@ -166,3 +166,17 @@ def simplified(space: Space, rows: Sequence[Row], lower: Ints, upper: Ints) -> l
     """Return the rows with what a box fixes put in, parallel ones made one; None if they contradict each other there."""
     low, high = marked_bounds(space, lower[None, :], upper[None, :])
     return merged(rows, low[0] == high[0], low[0])
+
+
+def guard_box(space: Space, guard: Expression) -> tuple[Ints, Ints, list[Expression]] | None:
+    """Return the guard as exactly a box [variables] and what is left of it; None where it never holds."""
+    alone, parts = [], []
+    for part in conjuncts(guard):
+        rows, _ = rows_of(space, [part])
+        used = np.flatnonzero(rows[0].coefficients).tolist() if rows else []
+        if len(used) == 1 and used[0] < len(space.place):  # exactly an interval of one variable
+            alone += rows
+        else:
+            parts.append(part)
+    lower, upper, _ = contract(space.lower[None, :], space.upper[None, :], alone)
+    return (lower[0], upper[0], parts) if len(lower) else None

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from polvet.check.box_view import interval
-from polvet.check.invariant_claim import Space
 from polvet.check.invariant_conditions import narrowed, rows_of
 from polvet.check.invariant_rows import Ints
+from polvet.check.invariant_space import Space
 from polvet.check.model_errors import errors_in, errors_of, rules_of
 from polvet.model.expressions import Expression, Unary
 

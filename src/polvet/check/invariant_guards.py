@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.check.box_view import interval
-from polvet.check.invariant_claim import Question, Space
-from polvet.check.invariant_conditions import rows_of
-from polvet.check.invariant_rows import Ints, contract
-from polvet.model.expressions import TRUE, Expression, conjunction, conjuncts
+from polvet.check.invariant_claim import Question
+from polvet.check.invariant_conditions import guard_box
+from polvet.check.invariant_rows import Ints
+from polvet.model.expressions import TRUE, Expression, conjunction
 
 Bools = npt.NDArray[np.bool_]
 
@@ -58,17 +58,3 @@ def guards_of(question: Question) -> list[Guards]:
         )
         for mine in guards
     ]
-
-
-def guard_box(space: Space, guard: Expression) -> tuple[Ints, Ints, list[Expression]] | None:
-    """Return the guard as exactly a box [variables] and what is left of it; None where it never holds."""
-    alone, parts = [], []
-    for part in conjuncts(guard):
-        rows, _ = rows_of(space, [part])
-        used = np.flatnonzero(rows[0].coefficients).tolist() if rows else []
-        if len(used) == 1 and used[0] < len(space.place):  # exactly an interval of one variable
-            alone += rows
-        else:
-            parts.append(part)
-    lower, upper, _ = contract(space.lower[None, :], space.upper[None, :], alone)
-    return (lower[0], upper[0], parts) if len(lower) else None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polvet.check.box_view import effects, interval
-from polvet.check.invariant_claim import ANYTHING, NEVER, Operator, Question
+from polvet.check.invariant_claim import Question
 from polvet.check.invariant_conditions import (
     contracted,
     exclusions,
@@ -26,6 +26,7 @@ from polvet.check.invariant_conditions import (
 )
 from polvet.check.invariant_errors import possible_errors
 from polvet.check.invariant_rows import Ints, Row
+from polvet.check.invariant_space import ANYTHING, NEVER, Operator
 from polvet.check.invariant_ways import broken_rows, entered_boxes, ways_out
 from polvet.model.expressions import Binary, Expression, Name, Unary, conjunction, conjuncts, literal
 from polvet.records.state_json import Malformed

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.check.box_view import effects, interval
-from polvet.check.invariant_claim import ANYTHING, NEVER, Question
+from polvet.check.invariant_claim import Question
 from polvet.check.invariant_conditions import marked_bounds
 from polvet.check.invariant_errors import PossibleError, possible_errors
 from polvet.check.invariant_rows import Floats, Ints
+from polvet.check.invariant_space import ANYTHING, NEVER
 from polvet.model.expressions import Expression
 from polvet.policy.binding import UNKNOWN_LABEL
 from polvet.policy.rounding import possible_choices

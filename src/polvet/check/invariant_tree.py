@@ -22,11 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.check.box_view import DOUBLES, interval
-from polvet.check.invariant_claim import ANYTHING, Question
+from polvet.check.invariant_claim import Question
 from polvet.check.invariant_conditions import contracted, marked_bounds
 from polvet.check.invariant_guards import Guards, guards_of
 from polvet.check.invariant_obligations import Boxes, Obligation
 from polvet.check.invariant_rows import Floats, Ints, Row, is_contradiction
+from polvet.check.invariant_space import ANYTHING
 from polvet.check.invariant_states import points_of
 from polvet.check.listed_bounds import RuleBounds, TableBounds
 from polvet.check.packing import unpack

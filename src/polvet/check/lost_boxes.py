@@ -17,18 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from polvet.check.box_view import affine, effects, interval, row_of, substituted
-from polvet.check.invariant_claim import Operator, Space, place_of, read_boxes, read_integer
-from polvet.check.invariant_conditions import contracted, expanded, rows_of
+from polvet.check.invariant_conditions import contracted, expanded, guard_box, rows_of
 from polvet.check.invariant_errors import PossibleError, possible_errors
-from polvet.check.invariant_guards import guard_box
 from polvet.check.invariant_rows import Ints, Row
+from polvet.check.invariant_space import Operator, Space, place_of, read_boxes, read_integer
 from polvet.model.expressions import Binary, Expression, IntLiteral, Unary
 from polvet.model.folding import value_of
 from polvet.records.state_json import Malformed
@@ -41,7 +39,7 @@ EXACT = 2.0**52
 """SOUND: a rank whose parts may add up to more is compared with nothing."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Game:
     """Boxes with ranks."""
 
@@ -49,6 +47,7 @@ class Game:
     upper: Ints
     constant: Ints  # [boxes]
     slopes: Ints  # [boxes, variables]
+    places: tuple[int, ...]  # the variables that some box restricts
 
     def holds(self, points: Ints) -> Bools:
         """Return which points [n, variables] are in some box."""
@@ -56,12 +55,6 @@ class Game:
         for low, high in zip(self.lower, self.upper, strict=True):
             inside |= ((points >= low) & (points <= high)).all(axis=1)
         return inside
-
-    @cached_property
-    def places(self) -> list[int]:
-        """The variables that tell boxes apart."""
-        told = (self.lower != self.lower[0]).any(axis=0) | (self.upper != self.upper[0]).any(axis=0)
-        return [int(k) for k in np.flatnonzero(told)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +111,8 @@ def _read_game(space: Space, items: list[Any], what: str) -> Game:
     for k, item in enumerate(items):
         for name, slope in item["slopes"].items():
             slopes[k, place_of(name, space.place, what)] = _bounded(slope, what, MOST_SLOPE)
-    return Game(lower, upper, constant, slopes)
+    restricted = np.any((lower > space.lower) | (upper < space.upper), axis=0)
+    return Game(lower, upper, constant, slopes, tuple(np.flatnonzero(restricted).tolist()))
 
 
 def _bounded(value: Any, what: str, most: int) -> int:
@@ -192,7 +186,7 @@ def _check_enabled(space: Space, running: Pieces, guards: list[tuple[Ints, Ints,
 def _beyond(space: Space, game: Game, guard: tuple[Ints, Ints, list[Expression]]) -> tuple[bool, int]:
     """Return how much else a guard asks for than what tells boxes apart: guards that ask for nothing else cut little."""
     restricted = (guard[0] > space.lower) | (guard[1] < space.upper)
-    return bool(guard[2]), int(restricted.sum() - restricted[game.places].sum())
+    return bool(guard[2]), int(restricted.sum() - restricted[list(game.places)].sum())
 
 
 def _without(pieces: Pieces, lower: Ints, upper: Ints) -> Pieces:
@@ -311,9 +305,6 @@ def _falls(game: Game, way: Way, pieces: Pieces, image: Pieces) -> Bools:
     for place in game.places:
         inside &= image.lower[:, place, None] >= game.lower[:, place]
         inside &= image.upper[:, place, None] <= game.upper[:, place]
-    common = [k for k in range(game.lower.shape[1]) if k not in set(game.places)]
-    inside &= np.all(image.lower[:, common] >= game.lower[0, common], axis=1)[:, None]
-    inside &= np.all(image.upper[:, common] <= game.upper[0, common], axis=1)[:, None]
     at, target = np.nonzero(inside)
     slopes, constant = game.slopes[target].copy(), game.constant[target].copy()
     readable = np.ones(len(at), dtype=np.bool_)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from polvet.check.arena import find_arena_with_deadlocks
-from polvet.check.invariant_claim import ANYTHING, read_space
+from polvet.check.invariant_space import ANYTHING, read_space
 from polvet.check.listed_states import Bools
 from polvet.check.lost_boxes import check_games, read_games
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects

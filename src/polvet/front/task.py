@@ -179,7 +179,7 @@ class Task:
         the same call goes on; `certificates` is a folder for evidence about all of them. With a `bound` failing may be that likely;
         with `goal_reaching` a policy is asked for that keeps the goal in reach. With `region` the answer is a SafeRegion: the start
         states from which some policy avoids `fail`, as a condition, with evidence about them and about the rest. With `sharpen` games
-        over a few variables are played first; what they win has evidence of its own, one for all states.
+        over a few variables are played first; what they win or lose has evidence of its own, one for all states.
         """
         from polvet.front.deciding import Question, all_starts, decide_goal_reaching, decide_states, decide_within
         from polvet.records.state_files import iter_states

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.check.invariant_claim import variable_bounds
+from polvet.check.invariant_space import variable_bounds
 from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.compiled import Bound

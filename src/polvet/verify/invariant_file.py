@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from polvet.check.invariant_claim import variable_bounds
+from polvet.check.invariant_space import variable_bounds
 from polvet.model.task import Task
 from polvet.records.certificate_files import Certificate
 

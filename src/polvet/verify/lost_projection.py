@@ -14,7 +14,7 @@ import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.arena import Arena
-from polvet.check.invariant_claim import ANYTHING, read_space
+from polvet.check.invariant_space import ANYTHING, read_space
 from polvet.check.lost_boxes import check_games, read_games
 from polvet.errors import InputError, LimitReached
 from polvet.files import Json

@@ -21,10 +21,11 @@ from polvet.check.arena import Arena
 from polvet.check.box_view import interval
 from polvet.check.checker import Subjects
 from polvet.check.followed import find_policy_arena
-from polvet.check.invariant_claim import ANYTHING, Question, read_question
+from polvet.check.invariant_claim import Question, read_question
 from polvet.check.invariant_conditions import contracted
 from polvet.check.invariant_obligations import Obligation, start_obligations, step_obligations
 from polvet.check.invariant_rows import Floats, Ints
+from polvet.check.invariant_space import ANYTHING
 from polvet.check.invariant_states import all_points
 from polvet.check.invariant_tree import BLOCK, Follower, Reason, SplitTree, parts_of, wide_rows
 from polvet.check.packing import pack
