@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.exploring import MODELS, exact
 from polvet.domains.shipped import find_shipped
+from polvet.errors import Where
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
 from polvet.kernel.compiled import Compiled
 from polvet.kernel.starts import Starts
@@ -27,7 +28,7 @@ from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.runs import simulate
 from polvet.safety.decide import Decider
-from polvet.sources import load_task, named_property
+from polvet.sources import find_property, load_task
 from polvet.verify.explicit import Search
 from polvet.worlds.formats import load_model
 
@@ -73,7 +74,9 @@ def model_jobs(name: str, path: Path, constants: dict[str, Any], wanted: str) ->
 
     def check() -> Any:
         fresh = load_model(path)
-        found = check_property(instantiate(fresh, exact(constants, fresh)), named_property(path, fresh, wanted))
+        found = check_property(
+            instantiate(fresh, exact(constants, fresh)), find_property(fresh, wanted, Where(str(path)))
+        )
         return [float(f"{found.lower:.5g}"), float(f"{found.upper:.5g}")]
 
     yield f"check {name}", check

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from polvet.budget import Budget
+from polvet.errors import Where
 from polvet.kernel.compiled import Compiled
 from polvet.mdp.check import check_property
 from polvet.model.arithmetic import Value
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network
-from polvet.sources import named_property
+from polvet.sources import find_property
 from polvet.worlds.formats import load_model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -125,7 +126,7 @@ def agrees(reference: Reference, *, exact: bool = False) -> tuple[bool, str]:
     """Return whether polvet's answer agrees with the published one, and polvet's answer as text."""
     network = network_of(reference)
     assert reference.property is not None
-    wanted = named_property(BENCHMARKS / reference.file, network.model, reference.property)
+    wanted = find_property(network.model, reference.property, Where(reference.file))
     result = check_property(network, wanted, exact=exact)
     known, slack = published(reference.value)
     if result.limit is not None:

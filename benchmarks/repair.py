@@ -33,7 +33,7 @@ from polvet.repair.big_m import solve_big_m
 from polvet.repair.demands import Applicability, fault_demands
 from polvet.repair.leaf_values import leaf_values
 from polvet.repair.repair import MARGIN, Options, repair
-from polvet.repair.target_lp import Found, TargetLp
+from polvet.repair.target_lp import Solution, TargetLp
 from polvet.safety.decide import Decider
 from polvet.solvers.highs import MilpAnswer, solve_milp
 from polvet.train.imitate import imitate
@@ -98,9 +98,9 @@ def plain_milp(fitted: Fitted, bound: Bound, faults: list[Fault], mode: Any, sec
     ensemble: Any = fitted.policy
     view = leaf_values(ensemble, demands.rows)
     known = TargetLp(view, demands).solve()
-    if not isinstance(known, Found):
+    if not isinstance(known, Solution):
         return {"status": "the leaves alone do not suffice"}
-    all_of_them = Found(known.change, known.objective, np.maximum(known.targets, 0), known.lost, 0, 0)
+    all_of_them = Solution(known.change, known.objective, np.maximum(known.targets, 0), known.lost, 0, 0)
     answers: list[MilpAnswer] = []
 
     def alone(*program: Any, **options: Any) -> MilpAnswer:
