@@ -192,7 +192,7 @@ def test_whatever_is_accepted_of_invented_certificates_is_true(claims):
     rng, false = random.Random(6), 0
     for task, file, claim, doomed in claims:
         variables = task.network.variables
-        for _ in range(3):
+        for _ in range(6):
             boxes = []
             for _ in range(rng.randint(1, 3)):
                 ends = {v.name: sorted(rng.randint(int(v.lower), int(v.upper)) for _ in range(2)) for v in variables}
@@ -206,7 +206,7 @@ def test_whatever_is_accepted_of_invented_certificates_is_true(claims):
             accepted = isinstance(JUDGE(lie, Subjects(file)), Accepted)
             assert not accepted or doomed.issuperset(told_states(task, lie)), lie
             false += not doomed.issuperset(told_states(task, lie))
-    assert false > 150
+    assert false > 200
 
 
 def test_malformed_certificates_are_rejected(claims):
