@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from polvet.budget import Budget
-from polvet.errors import Where
+from polvet.front.properties import property_of_task
 from polvet.kernel.compiled import Compiled
 from polvet.mdp.check import check_property
 from polvet.model.arithmetic import Value
-from polvet.model.instantiate import instantiate
-from polvet.model.network import Network
-from polvet.sources import find_property
+from polvet.model.task import Task, TaskOptions
+from polvet.sources import load_task
 from polvet.worlds.formats import load_model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -69,16 +68,16 @@ def references() -> list[Reference]:
     return found
 
 
-def network_of(reference: Reference) -> Network:
+def task_of(reference: Reference) -> Task:
     """Return the model of an entry, ready to run."""
-    model = load_model(BENCHMARKS / reference.file)
-    known = {constant.name for constant in model.constants}
+    file = BENCHMARKS / reference.file
+    known = {constant.name for constant in load_model(file).constants}
     values: dict[str, Value] = {
         name: Fraction(str(value)) if isinstance(value, float) else value
         for name, value in reference.constants
         if name in known
     }
-    return instantiate(model, values)
+    return load_task(file, TaskOptions(constants=values))
 
 
 def instances() -> list[Reference]:
@@ -104,7 +103,7 @@ def values() -> list[Reference]:
 
 def count_states(reference: Reference) -> int:
     """Return how many states polvet finds."""
-    return len(Compiled(network_of(reference)).explore(budget=Budget(states=3 * MOST_STATES)))
+    return len(Compiled(task_of(reference).network).explore(budget=Budget(states=3 * MOST_STATES)))
 
 
 def published(value: Any) -> tuple[Fraction | float | bool, Fraction]:
@@ -124,10 +123,9 @@ def published(value: Any) -> tuple[Fraction | float | bool, Fraction]:
 
 def agrees(reference: Reference, *, exact: bool = False) -> tuple[bool, str]:
     """Return whether polvet's answer agrees with the published one, and polvet's answer as text."""
-    network = network_of(reference)
+    task = task_of(reference)
     assert reference.property is not None
-    wanted = find_property(network.model, reference.property, Where(reference.file))
-    result = check_property(network, wanted, exact=exact)
+    result = check_property(task.network, property_of_task(task, reference.property), exact=exact)
     known, slack = published(reference.value)
     if result.limit is not None:
         return False, str(result.limit)

@@ -17,7 +17,7 @@ import sys
 from polvet.records.journal import Journal
 with Journal(sys.argv[1]) as journal:
     for k in range(len(journal.records), 1_000_000):
-        journal.append({"k": k, "text": "x" * (k % 50)}, sync=False)
+        journal.append({"k": k, "text": "x" * (k % 50)})
         print(k, flush=True)
 """
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from polvet.errors import InputError, Where
@@ -59,9 +60,10 @@ def format_of(content: Content) -> PolicyFormat:
         if is_told(content):
             return FORMATS[name]
     # SOUND: polvet's own formats come first, so that no package can read one of their files otherwise.
-    for brought in FORMATS.brought().values():
-        if brought.detects(content):
-            return brought
+    unsigned = (FORMATS[name] for name in FORMATS if name not in SIGNATURES)
+    for one in chain(unsigned, FORMATS.brought().values()):
+        if one.detects(content):
+            return one
     raise _unknown(content)
 
 

@@ -7,7 +7,7 @@ that no format of polvet knows, and about addresses `name:...`; `check_world_for
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def format_of(file: WorldFile) -> WorldFormat:
     for name, is_told in SIGNATURES.items():
         if is_told(file):
             return FORMATS[name]
-    for one in FORMATS.brought().values():
+    for one in _all(SIGNATURES):
         if one.detects(file):
             return one
     for one in _all():
@@ -113,7 +113,7 @@ def look_again() -> None:
     _at_address.cache_clear()
 
 
-def _all() -> Iterator[WorldFormat]:
-    """Yield polvet's own formats, each imported when it is asked, and then those that packages bring."""
-    yield from (FORMATS[name] for name in FORMATS)
+def _all(but: Collection[str] = ()) -> Iterator[WorldFormat]:
+    """Yield polvet's own formats but some, each imported when it is asked, and then those that packages bring."""
+    yield from (FORMATS[name] for name in FORMATS if name not in but)
     yield from FORMATS.brought().values()
