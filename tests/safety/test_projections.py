@@ -20,8 +20,8 @@ from polvet.safety.certificates import prove
 from polvet.safety.confirmed import knowing
 from polvet.safety.decide import SAFE, UNSAFE, Decider
 from polvet.safety.foresight import is_large, sharpen
+from polvet.safety.game_verdicts import GameVerdicts
 from polvet.safety.projections import Top, choose_patterns, iter_lost, solve_pattern, top_of
-from polvet.safety.told import Told
 from polvet.sources import load_task
 from polvet.verdict import Verdict
 from tests.debug.oracle import cases
@@ -153,7 +153,7 @@ def test_a_decider_that_was_told_what_is_won_gives_no_evidence():
     assert sharpen(decider) > 0
     state = next(iter(decider.compiled.unpack(_starts(decider, task)[:1])))
     assert decider.safe_policy([state])  # only what is lost was told
-    decider.foresee(Told((task.network.index_of("truck_0"),), np.array([0, 0, 0, 0, SAFE], dtype=np.uint8)))
+    decider.foresee(GameVerdicts((task.network.index_of("truck_0"),), np.array([0, 0, 0, 0, SAFE], dtype=np.uint8)))
     with pytest.raises(ValueError, match="smaller games"):
         decider.safe_policy([state])
 

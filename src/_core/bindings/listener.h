@@ -10,7 +10,7 @@
 
 namespace polvet {
 
-// Told (states done, states known), or nobody.
+// GameVerdicts (states done, states known), or nobody.
 using Progress = std::optional<nanobind::typed<nanobind::callable, void(uint64_t, uint64_t)>>;
 
 // Call the Python function `progress`. What it raises passes through the kernel.

@@ -9,7 +9,7 @@ namespace polvet {
 
 enum class Status : int32_t { DONE, TIME, MEMORY, STATES, INTERRUPTED, FAULT };
 
-// Told (states done, states known) ten times a second; false: the user wants the work to stop.
+// GameVerdicts (states done, states known) ten times a second; false: the user wants the work to stop.
 using Listener = std::function<bool(uint64_t, uint64_t)>;
 
 struct Limits {

@@ -109,7 +109,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     if _option(config, "polvet") is not None and _option(config, "polvet_policy") is not None:
         added = list(_gate_items(session, config))
         items.extend(added)
-        # Told like any collector's findings, so that pytest counts them: "collected 1 item".
+        # GameVerdicts like any collector's findings, so that pytest counts them: "collected 1 item".
         config.hook.pytest_collectreport(report=pytest.CollectReport("polvet", "passed", None, list(added)))
 
 

@@ -21,7 +21,7 @@ from polvet.safety.algorithms import ALGORITHMS, DEFAULT
 from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
-    from polvet.safety.told import Told
+    from polvet.safety.game_verdicts import GameVerdicts
     from polvet.verify.won_projection import WonProjection
 
 MOST_STARTS = 1_000_000
@@ -156,7 +156,7 @@ def _won(task: Task, work: Work) -> WonProjection | None:
     return None if isinstance(won, str) else won
 
 
-def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions, Sequence[Told]]:
+def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions, Sequence[GameVerdicts]]:
     """Return the answers about the states, as engines give them and as decisions, and what smaller games lost; nothing is proved yet."""
     _refuse(task)
     decided, figures, lost = (_by_search if ALGORITHMS[question.algorithm].search else _by_diagrams)(
@@ -310,7 +310,7 @@ def _refuse(task: Task) -> None:
         raise InputError("only a policy loops.", Where("avoid"), "Use --goal-reaching.")
 
 
-def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Told]]:
+def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[GameVerdicts]]:
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import ActionOrder, Decider
     from polvet.safety.foresight import sharpen
@@ -349,7 +349,7 @@ def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], F
     return batch.decided, figures, decider.lost_games
 
 
-def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[Told]]:
+def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures, Sequence[GameVerdicts]]:
     from polvet.safety.propagate_bdd import decide_by_diagrams
 
     spent = stopwatch()

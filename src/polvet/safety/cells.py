@@ -36,7 +36,7 @@ from polvet.kernel.compiled import Words
 from polvet.model.expressions import Binary, Expression, IntLiteral, Name
 from polvet.model.network import Kind
 from polvet.safety.decide import SAFE, UNSAFE, Decider
-from polvet.safety.told import Told
+from polvet.safety.game_verdicts import GameVerdicts
 
 CELLS = 1 << 18
 MARGIN = 0.3
@@ -68,11 +68,11 @@ def foresee_cells(decider: Decider, around: Words, *, cells: int = CELLS, budget
         return 0
     told = 0
     if judgement.won.any():
-        decider.foresee(Told(judgement.variables, judgement.won, lines=judgement.lines))
+        decider.foresee(GameVerdicts(judgement.variables, judgement.won, lines=judgement.lines))
         told += 1
     if judgement.lost.any():
         clocks = () if judgement.latest is None else (judgement.latest,)
-        decider.foresee(Told(judgement.variables, judgement.lost, lines=judgement.lines, clocks=clocks))
+        decider.foresee(GameVerdicts(judgement.variables, judgement.lost, lines=judgement.lines, clocks=clocks))
         told += 1
     return told
 

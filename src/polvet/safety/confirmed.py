@@ -17,7 +17,7 @@ from polvet.records.certificate_files import Certificate
 from polvet.records.state_json import state_to_json
 from polvet.safety.certificates import prove
 from polvet.safety.decide import Decided, Decider
-from polvet.safety.told import Told
+from polvet.safety.game_verdicts import GameVerdicts
 from polvet.verdict import Verdict
 
 FIRST_BATCH = 2_000
@@ -36,7 +36,7 @@ class UnsafeProver(Protocol):
         """Return the certificate, of no more listed states than are wanted."""
 
 
-def knowing(task: Task, lost: Sequence[Told] = ()) -> Decider:
+def knowing(task: Task, lost: Sequence[GameVerdicts] = ()) -> Decider:
     """Return a decider that makes evidence, and knows what is lost; then for safe states alone."""
     decider = Decider(task, algorithm="lazy", share=True)
     for told in lost:
@@ -87,7 +87,7 @@ def confirm_answers(
     found: float,
     budget: Budget,
     won: Won | None = None,
-    lost: Sequence[Told] = (),
+    lost: Sequence[GameVerdicts] = (),
     unsafe: UnsafeProver | None = None,
 ) -> Confirmation | None:
     """Return whether the verdicts on many states were checked, in so much time as finding them took, and a little more.

@@ -27,7 +27,7 @@ from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.compiled import Bound
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
-from polvet.safety.told import Told
+from polvet.safety.game_verdicts import GameVerdicts
 from polvet.system import resident_bytes
 from polvet.verdict import Verdict
 
@@ -128,7 +128,7 @@ class Decider:
         self.stopped: LimitReached | None = None  # why the last call for many states left some open
         self.question = Question(algorithm, order.name, self.share, order.seed, radius)
         self.smaller_games = 0  # how many of them told it verdicts
-        self.lost_games: list[Told] = []  # those that told lost states alone, for other deciders
+        self.lost_games: list[GameVerdicts] = []  # those that told lost states alone, for other deciders
         self.compiled = compiled or compile_task(task)
         self._core = _core.Decider(
             self.compiled.program,
@@ -177,7 +177,7 @@ class Decider:
         self.stopped = self._limit(int(status[left[0]]), budget) if len(left) else None
         return known
 
-    def foresee(self, told: Told) -> None:
+    def foresee(self, told: GameVerdicts) -> None:
         """Take the verdicts of a smaller game.
 
         From then on there is no evidence to be had from this decider where something is won; where all that was told is lost, safe

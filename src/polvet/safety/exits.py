@@ -18,9 +18,9 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.model.network import Variable
 from polvet.model.tables import TableMoves
 from polvet.model.task import Task
+from polvet.safety.game_verdicts import GameVerdicts
 from polvet.safety.projections import count_of
 from polvet.safety.restrictions import iter_won
-from polvet.safety.told import Told
 from polvet.symbolic.cells import Box, cell_of
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task
@@ -100,7 +100,7 @@ def least_of(variable: Variable) -> int:
     return 0 if variable.lower is None else int(variable.lower)
 
 
-def _won(task: Task, budget: Budget) -> Told:
+def _won(task: Task, budget: Budget) -> GameVerdicts:
     """Return the game over the fewest variables that wins as much as any."""
     games = [told for told in iter_won(task, budget=budget) if told.share]
     if not games:

@@ -16,9 +16,9 @@ from polvet.kernel.compiled import Words
 from polvet.model.task import Task
 from polvet.safety.cells import foresee_cells
 from polvet.safety.decide import Decider
+from polvet.safety.game_verdicts import GameVerdicts
 from polvet.safety.projections import count_of, is_countable, iter_lost
 from polvet.safety.restrictions import iter_won
-from polvet.safety.told import Told
 
 LARGE = 10_000_000
 ENOUGH = 0.75
@@ -54,7 +54,7 @@ def sharpen(decider: Decider, around: Words | None = None, *, alone: bool = Fals
     return decider.smaller_games
 
 
-def _tell(decider: Decider, games: Iterable[Told], asked: Words | None) -> None:
+def _tell(decider: Decider, games: Iterable[GameVerdicts], asked: Words | None) -> None:
     """Tell what the games say, until all states that are asked about are lost."""
     variables = decider.task.network.variables
     least = [0 if variable.lower is None else int(variable.lower) for variable in variables]

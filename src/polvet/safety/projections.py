@@ -47,15 +47,15 @@ from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, OutOfBounds, Variable
 from polvet.model.task import NOTHING_ELSE, Task
 from polvet.safety.decide import UNSAFE, Decider, compile_task
+from polvet.safety.game_verdicts import GameVerdicts
 from polvet.safety.lost_ranks import ranks_of
-from polvet.safety.told import Told
 
 MOST_COMBINATIONS = 1_000_000
 MOST_IN_ALL = 40_000_000
 PATIENCE = 2
 
 
-def iter_lost(task: Task, *, budget: Budget = UNLIMITED) -> Iterator[Told]:
+def iter_lost(task: Task, *, budget: Budget = UNLIMITED) -> Iterator[GameVerdicts]:
     """Yield what is lost in the relaxed games: over what decides `fail` alone, then over each pattern of `choose_patterns`.
 
     Two patterns in a row that say no more than the first game end the search: the others are of the same kind.
@@ -203,24 +203,28 @@ def count_of(variable: Variable) -> int:
     return int(variable.upper) - int(variable.lower) + 1
 
 
-def solve_pattern(task: Task, pattern: Sequence[int], top: Top | None = None, *, budget: Budget = UNLIMITED) -> Told:
+def solve_pattern(
+    task: Task, pattern: Sequence[int], top: Top | None = None, *, budget: Budget = UNLIMITED
+) -> GameVerdicts:
     """Return which combinations of the pattern's variables are lost, with ranks; nothing is lost where a limit comes first."""
     compiled, states = _compiled(relax(task, pattern, top), len(pattern))
     ranks = ranks_of(compiled, states, budget=budget)
     tops = () if top is None else ((task.network.index_of(top.name), top.value),)
     if ranks is None:
-        return Told(tuple(pattern), np.zeros(len(states), dtype=np.uint8), tops)
+        return GameVerdicts(tuple(pattern), np.zeros(len(states), dtype=np.uint8), tops)
     shape = [count_of(variable) for variable in compiled.network.variables]
     verdicts = np.where(ranks >= 0, UNSAFE, 0).astype(np.uint8)
-    return Told(tuple(pattern), verdicts, tops, ranks=ranks.reshape(shape))
+    return GameVerdicts(tuple(pattern), verdicts, tops, ranks=ranks.reshape(shape))
 
 
-def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, budget: Budget = UNLIMITED) -> Told:
+def solve_game(
+    task: Task, game: Task, pattern: Sequence[int], wanted: int, *, budget: Budget = UNLIMITED
+) -> GameVerdicts:
     """Return the wanted verdict where the game has it; variables of the game beyond the pattern start at 0."""
     compiled, states = _compiled(game, len(pattern))
     decider = Decider(replace(game, network=compiled.network, avoid=NOTHING_ELSE), compiled=compiled)
     known = decider.known_packed(states, budget=budget)
-    return Told(tuple(pattern), np.where(known == wanted, known, 0).astype(np.uint8))
+    return GameVerdicts(tuple(pattern), np.where(known == wanted, known, 0).astype(np.uint8))
 
 
 def _compiled(game: Task, size: int) -> tuple[Compiled, Words]:

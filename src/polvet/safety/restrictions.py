@@ -40,15 +40,15 @@ from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, NetworkEdge, Update, Variable
 from polvet.model.task import Task
 from polvet.safety.decide import SAFE
+from polvet.safety.game_verdicts import GameVerdicts
 from polvet.safety.projections import core_of, fits, has_one_automaton, solve_game
-from polvet.safety.told import Told
 
 ANY = "any"
 BROKEN = "broken"
 """The variable that tells whether a kept variable was written in a way that cannot be told."""
 
 
-def iter_won(task: Task, *, budget: Budget = UNLIMITED) -> Iterator[Told]:
+def iter_won(task: Task, *, budget: Budget = UNLIMITED) -> Iterator[GameVerdicts]:
     """Yield what is won in restricted games: over what decides `fail`, and over that with what its changes depend on."""
     network = task.network
     # SOUND: where operators are disabled out of bounds, forgotten values decide which are enabled.
@@ -69,7 +69,7 @@ def wider_core_of(task: Task) -> set[str]:
     }
 
 
-def solve_restricted(task: Task, pattern: Sequence[int], *, budget: Budget = UNLIMITED) -> Told:
+def solve_restricted(task: Task, pattern: Sequence[int], *, budget: Budget = UNLIMITED) -> GameVerdicts:
     """Return which combinations of the pattern's variables are won; none where a limit comes first."""
     return solve_game(task, restrict(task, pattern), pattern, SAFE, budget=budget)
 

@@ -26,8 +26,8 @@ from polvet.records.state_json import Malformed
 from polvet.safety.certificates import prove, ranked_certificate
 from polvet.safety.decide import Decider
 from polvet.safety.exits import least_of
+from polvet.safety.game_verdicts import GameVerdicts
 from polvet.safety.lost_ranks import ranked_boxes
-from polvet.safety.told import Told
 from polvet.symbolic.conserved import unchanging_sums
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import linear_task
@@ -40,7 +40,7 @@ GAMES_SHARE = 0.5
 
 def prove_unsafe(
     task: Task,
-    lost: Sequence[Told],
+    lost: Sequence[GameVerdicts],
     states: Sequence[State],
     *,
     budget: Budget = UNLIMITED,
@@ -61,7 +61,7 @@ def prove_unsafe(
 
 def prove_lost(
     task: Task,
-    games: Sequence[Told],
+    games: Sequence[GameVerdicts],
     states: Sequence[State],
     *,
     budget: Budget = UNLIMITED,
@@ -90,12 +90,12 @@ def prove_lost(
     return certificate
 
 
-def _telling(prover: Decider, games: Sequence[Told], ends: Words) -> list[Told]:
+def _telling(prover: Decider, games: Sequence[GameVerdicts], ends: Words) -> list[GameVerdicts]:
     """Return a few of the games that together tell all these states: each time the one that tells most of what is left."""
     values = prover.compiled.machine.unpack(ends)
     least = [least_of(variable) for variable in prover.task.network.variables]
     tells = np.array([told.loses(least, values) for told in games])
-    chosen: list[Told] = []
+    chosen: list[GameVerdicts] = []
     left = np.ones(len(values), dtype=np.bool_)
     while left.any():
         best = int(np.argmax((tells & left).sum(axis=1)))
@@ -122,7 +122,7 @@ def _rows(task: Task, states: Sequence[State], budget: Budget) -> list[Json]:
     return rows
 
 
-def _boxes(task: Task, told: Told) -> list[Json]:
+def _boxes(task: Task, told: GameVerdicts) -> list[Json]:
     """Return the boxes of a game over values of the variables, with their ranks."""
     assert told.ranks is not None
     variables = [task.network.variables[k] for k in told.variables]

@@ -14,7 +14,7 @@ FAR = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class GameVerdicts:
     """A pattern and, for each combination of its variables' values (the last one fastest), the verdict; 0 where there is none.
 
     A real variable has a line: the lower end, cells per unit, cells. A clock, (variable, value), says up to when all this holds.
