@@ -179,6 +179,8 @@ def test_an_unsafe_task_is_told_apart_with_a_proof(tmp_path, capsys):
     code = run(["debug", str(task.with_suffix(".toml")), str(policy), "-o", str(tmp_path / "out"), "--json"])
     answer = json.loads(capsys.readouterr().out)
     assert (code, answer["verdict"], answer["outcome"]) == (10, "unsafe", "stopped")
+    assert run(["debug", str(task.with_suffix(".toml")), str(policy), "-o", str(tmp_path / "out")]) == 10
+    assert "--max-risk" in capsys.readouterr().out
     proof = check_file(answer["certificate"], Subjects(task.with_suffix(".toml")))
     assert isinstance(proof, Accepted)
 

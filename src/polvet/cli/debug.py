@@ -91,6 +91,10 @@ def debug(
         words += ["--policy", str(ended.policy)] if campaign.word == "safe" else []
         command = shlex.join([*words, *policy.task.model_task.options.arguments()])
         lines.append(f"evidence    {ended.certificate} (check it: {command})")
+    if campaign.outcome == "stopped":
+        lines.append(
+            "next        the risk can be kept low (--max-risk P, another folder); which starts are safe says polvet verify --region"
+        )
     lost = campaign.word in ("safe", "repaired") and (
         campaign.goal_lost or campaign.outcome == "safe, goal faults remain"
     )

@@ -28,14 +28,14 @@ def region_lines(region: SafeRegion) -> list[str]:
         lines.append(f"  if         {text}")
     for name, parts in (("unsafe", region.unsafe), ("open", region.open)):
         if parts:
-            lines.append(f"{name:12} {len(parts):,} parts of the rest")
+            lines.append(f"{name:12} {len(parts):,} part{'s' if len(parts) > 1 else ''} of the rest")
             lines += [f"  {_part_line(part)}" for part in parts[:MOST_SHOWN]]
             lines += [f"  ... and {len(parts) - MOST_SHOWN:,} more"] if len(parts) > MOST_SHOWN else []
     return lines
 
 
 def _part_line(part: Rest) -> str:
-    count = "" if part.starts is None else f" ({part.starts:,} starts)"
+    count = "" if part.starts is None else f" ({part.starts:,} start{'' if part.starts == 1 else 's'})"
     if part.run is not None:
-        return f"{part.condition}{count}: a run of {len(part.run):,} steps"
+        return f"{part.condition}{count}: a run of {len(part.run):,} step{'' if len(part.run) == 1 else 's'}"
     return f"{part.condition}{count}" + (f": {part.reason}" if part.reason else "")
