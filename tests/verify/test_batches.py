@@ -176,6 +176,15 @@ def test_methods_say_the_same_with_threads_and_workers(kind, few_nodes_here, eag
     assert asked
 
 
+def test_lazy_abstraction_says_the_same_again():
+    case = next(case for case in CASES if case[0] == "janitor")
+    bound = compile_policy(fitted_case(case, "trees", "filtered", 0)[0])
+    linear = linearized(bound, Budget(60))
+    first, *others = (result_of(ABSTRACTION(bound, Request(linear=linear))) for _ in range(8))
+    assert first[2]["refinements"] > 1
+    assert others == [first] * 7
+
+
 def hard_question(fitted):
     """No integers satisfy it (the sum is odd and even), but bounds alone do not say so."""
     whole = Reader(fitted.task.network).whole

@@ -163,7 +163,7 @@ class LazyAbstraction:
         leaf.mark(True)
         leaf.arrival = arrival
         if arrival is not None:
-            arrival.source.leads_to.add(leaf)
+            arrival.source.leads_to[leaf] = None
         if not leaf.is_closed:
             self.fresh.append(leaf)
 
@@ -248,7 +248,7 @@ class LazyAbstraction:
         for other in list(leads_to):
             assert other.arrival is not None
             other.arrival.source = part = leaf.leaf_of(other.arrival.state)
-            part.leads_to.add(other)
+            part.leads_to[other] = None
             if not part.reached:
                 self._lose(other)
         self._free(leaf)
@@ -273,7 +273,7 @@ class LazyAbstraction:
     @staticmethod
     def _forget_arrival(leaf: LocalState) -> None:
         if leaf.arrival is not None:
-            leaf.arrival.source.leads_to.discard(leaf)
+            leaf.arrival.source.leads_to.pop(leaf, None)
             leaf.arrival = None
 
     def _ask(self, reply: Reply) -> Reply:
