@@ -14,6 +14,7 @@ import pytest
 
 import polvet
 from polvet.check.checker import Accepted, Rejected, Subjects, check
+from polvet.cli.app import run
 from polvet.domains import generate
 from polvet.errors import InputError, ModelError, Where
 from polvet.jani.write import dump_model
@@ -207,6 +208,17 @@ def test_whatever_is_accepted_of_invented_certificates_is_true(claims):
             assert not accepted or doomed.issuperset(told_states(task, lie)), lie
             false += not doomed.issuperset(told_states(task, lie))
     assert false > 200
+
+
+def test_a_box_is_left_where_all_boxes_end_alike(tmp_path):
+    (tmp_path / "walk.prism").write_text("mdp\nmodule walk\n x : [0..6];\n [right] x<6 -> (x'=x+1);\nendmodule\n")
+    (tmp_path / "walk.toml").write_text('model = "walk.prism"\nfail = "x = 5 & x = 6"\n')
+    assert run(["decide", str(tmp_path / "walk.toml"), "--state", "x=0", "-o", str(tmp_path / "safe.json")]) == 0
+    claim = {key: json.loads((tmp_path / "safe.json").read_text())[key] for key in ("format", "task_sha256")}
+    claim |= {"kind": "lost-projection", "start": [0], "states": [{"state": {"x": 0}, "rank": 0, "actions": []}]}
+    falling = {"box": {"x": [0, 3]}, "rank": 10, "slopes": {"x": -1}}
+    for boxes in ([falling], [falling, falling]):
+        assert isinstance(JUDGE({**claim, "rows": [], "lost": [boxes]}, Subjects(tmp_path / "walk.toml")), Rejected)
 
 
 def test_malformed_certificates_are_rejected(claims):
