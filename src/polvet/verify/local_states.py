@@ -33,7 +33,7 @@ class LocalState:
     reached: int = 0  # how many leaves below it are
     holds_starts: bool = False
     arrival: Arrival | None = None
-    leads_to: dict[LocalState, None] = field(default_factory=dict)  # leaves whose arrival comes from here, in this order
+    leads_to: dict[LocalState, None] = field(default_factory=dict)  # whose arrival comes from here, in order
     is_harmless: bool = False
     is_closed: bool = False
     asked: int = 0
