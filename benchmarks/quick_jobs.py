@@ -17,18 +17,19 @@ from typing import Any
 
 from benchmarks.exploring import MODELS, exact
 from polvet.domains.shipped import find_shipped
-from polvet.errors import Where
+from polvet.front.properties import property_of_task
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
 from polvet.kernel.compiled import Compiled
 from polvet.kernel.starts import Starts
 from polvet.mdp.build import build
 from polvet.mdp.check import check_property
 from polvet.model.instantiate import instantiate
+from polvet.model.task import TaskOptions
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.runs import simulate
 from polvet.safety.decide import Decider
-from polvet.sources import find_property, load_task
+from polvet.sources import load_task
 from polvet.verify.explicit import Search
 from polvet.worlds.formats import load_model
 
@@ -67,16 +68,15 @@ Job = Callable[[], Any]
 def model_jobs(name: str, path: Path, constants: dict[str, Any], wanted: str) -> Iterator[tuple[str, Job]]:
     """Explore, build and check one model; answers are numbers of states and bounds."""
     model = load_model(path)
-    network = instantiate(model, exact(constants, model))
+    values = exact(constants, model)
+    network = instantiate(model, values)
     compiled = Compiled(network)
     yield f"explore {name}", lambda: len(compiled.explore())
     yield f"build {name}", lambda: build(network).mdp.states
 
     def check() -> Any:
-        fresh = load_model(path)
-        found = check_property(
-            instantiate(fresh, exact(constants, fresh)), find_property(fresh, wanted, Where(str(path)))
-        )
+        task = load_task(path, TaskOptions(constants=values))
+        found = check_property(task.network, property_of_task(task, wanted))
         return [float(f"{found.lower:.5g}"), float(f"{found.upper:.5g}")]
 
     yield f"check {name}", check
