@@ -27,12 +27,22 @@ from .world import ModelFault, World
 Checker = Callable[[World, Mapping[str, Any], str], tuple[str, dict[str, int]]]
 CHECKERS: dict[str, str] = {
     **dict.fromkeys(
-        ("safe-policy", "reachable-set", "unsafe-rank", "strong-cyclic", "no-strong-cyclic", "sure-end", "risk-bound", "risk-exceeds", "conflict"),
+        (
+            "safe-policy",
+            "reachable-set",
+            "unsafe-rank",
+            "strong-cyclic",
+            "no-strong-cyclic",
+            "sure-end",
+            "risk-bound",
+            "risk-exceeds",
+            "conflict",
+        ),
         "listed:check_listed",
     ),
-    **dict.fromkeys(("permissive", "action-risk"), "listed:check_shield"),
+    **dict.fromkeys(("permissive", "action-risk"), "shields:check_shield"),
     **dict.fromkeys(("run", "livelock"), "paths:check_run"),
-    "repair": "listed:check_repair",
+    "repair": "paths:check_repair",
 }
 """By kind the module and the function that judge it."""
 
@@ -78,7 +88,7 @@ def assumptions_of(world: World) -> tuple[str, ...]:
         words.append("all enabled operators are equally likely")
     if world.policy is not None:
         words.append(f"the policy's choice is {'sampled' if said.get('choose') == ['sampled'] else 'the best label'}")
-        words += ["by execution: the answers of a function are as listed"] if world.policy[1] == "answers" else []
+        words += ["by execution: the answers of a function are as listed"] if world.policy[0] == "answers" else []
     if said.get("errors", ["all"])[0] == "aside":
         words.append(f"errors in computing {', '.join(said['errors'][1:])} aside")
     return tuple(words)
@@ -117,7 +127,9 @@ def main(arguments: list[str]) -> int:
         print(f"unreadable: {error}", file=sys.stderr)
         return 30
     done = ", ".join(f"{name} {times}" for name, times in verdict.obligations.items())
-    print("\n".join([f"accepted: {verdict.claim}", *(f"  assuming: {one}" for one in verdict.assumptions), f"  ({done})"]))
+    print(
+        "\n".join([f"accepted: {verdict.claim}", *(f"  assuming: {one}" for one in verdict.assumptions), f"  ({done})"])
+    )
     return 0
 
 

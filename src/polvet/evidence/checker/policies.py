@@ -1,64 +1,58 @@
-"""What a policy may choose in a state: exactly for trees, tables, rules and answers; for networks whatever some execution may choose.
-
-A scorer answers, for a state and the outputs that may be chosen, the outputs that may be the best: one where that is certain.
-`Chooser` adds what labels mean: filtered or raw, applicable or stuck.
-"""
+"""What a policy may choose in a state: exactly for trees, tables, rules and answers; for networks whatever some execution may choose."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from operator import mul
+from importlib import import_module
 from struct import pack, unpack
 from typing import Any, TypeAlias
 
-from .text import Item, Rejected, Unreadable, double, integer, is_number, listed, name, number, show
-from .world import ModelFault, State, World
+from .text import Item, Rejected, Unreadable, integer, name, number
+from .world import ARITHMETIC_ERRORS, ModelFault, State, World
 
 Outputs: TypeAlias = list[int]
-Scorer: TypeAlias = Callable[[State, Outputs], Outputs]
+Scorer: TypeAlias = Callable[[State, Outputs], Outputs]  # of the outputs that may be chosen, those that may be the best
 
 
 class Chooser:
-    """The policy of a text."""
+    """The policy of a text, and what its labels mean: filtered or raw, applicable or stuck."""
 
     def __init__(self, world: World) -> None:
         if world.policy is None:
             raise Unreadable("the claim is about a policy, and the text has none")
-        kind, parts = world.policy[1], world.policy[2:]
+        kind, *parts = world.policy
+        self.world = world
         self.filtered = world.says("applicable", "filtered", "raw") == "filtered"
         self.sampled = world.says("choose", "arg-max", "sampled") == "sampled"
-        self.labels = [None if label == "-" else name(label) for label in _part(parts, "labels")]
-        readers = {"forest": _forest, "network": _network, "table": _table, "rules": _rules, "answers": _answers}
-        if kind not in readers or not self.labels:
-            raise Unreadable(f"there is no kind of policy {show(kind)}, or it has no labels")
-        self._scorer: Scorer = readers[kind](world, parts, self.labels)
+        self.labels = [None if label == "-" else name(label) for label in part(parts, "labels")]
+        if kind == "network":
+            self._scorer: Scorer = import_module(".networks", __package__).network(world, parts, self.labels)
+        else:
+            self._scorer = _first_of_the_greatest(EXACT[kind](world, parts, self.labels))
 
-    def choose(self, state: State, applicable: Collection[str | None]) -> tuple[list[str], bool]:
+    def choose(self, state: State, applicable: Collection[str | None]) -> tuple[list[str | None], bool]:
         """Return the applicable labels that may be chosen, and whether the policy may be stuck."""
-        outputs = [k for k, label in enumerate(self.labels) if not self.filtered or (label is not None and label in applicable)]
-        if not outputs:
-            return [], True
-        best = outputs if self.sampled else self._scorer(state, outputs)
-        labels = {self.labels[k] for k in best}
-        return [label for label in labels if label is not None and label in applicable], any(
-            label is None or label not in applicable for label in labels
+        outputs = [
+            k for k, label in enumerate(self.labels) if not self.filtered or (label is not None and label in applicable)
+        ]
+        best = {self.labels[k] for k in (outputs if self.sampled or not outputs else self._scorer(state, outputs))}
+        return [label for label in best if label in applicable], not best or any(
+            label not in applicable for label in best
         )
 
-    def executed(self, state: State, applicable: Collection[str | None]) -> list[str]:
-        """Return the labels that are chosen for certain: at most one, where the policy is not sampled; Rejected at a near tie."""
-        found, stuck = self.choose(state, applicable)
-        if not self.sampled and (len(found) > 1 or (found and stuck)):
-            raise Rejected(f"ties: what the policy chooses is not certain in {state}")
-        return found
+    def executed(self, state: State, applicable: Collection[str | None]) -> list[str | None]:
+        """Return the labels that are chosen for certain, at most one unless the policy is sampled; Rejected at a near tie."""
+        labels, stuck = self.choose(state, applicable)
+        if not self.sampled and (len(labels) > 1 or (labels and stuck)):
+            raise Rejected(f"ties: what the policy chooses is not certain in {self.world.show(state)}")
+        return labels
 
 
-def _part(parts: Sequence[Item], key: str) -> list[Item]:
+def part(parts: Sequence[Item], key: str) -> list[Item]:
     """Return what follows the key in the only part that begins with it."""
-    found = [part for part in parts if isinstance(part, list) and part[:1] == [key]]
-    if len(found) != 1:
-        raise Unreadable(f"the policy has {len(found)} parts ({key} ...)")
-    return list(found[0][1:])
+    (found,) = (part[1:] for part in parts if part[0] == key)
+    return list(found)
 
 
 def to_float32(value: float) -> float:
@@ -69,459 +63,115 @@ def to_float32(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def _row(world: World, parts: Sequence[Item]) -> Callable[[State], list[float]]:
+def row_of(world: World, parts: Sequence[Item]) -> Callable[[State], list[float]]:
     """Return the function from a state to the policy's inputs."""
-    functions = [world.language.compile(expression) for expression in _part(parts, "inputs")]
+    functions = [world.language.compile(expression) for expression in part(parts, "inputs")]
 
     def row(state: State) -> list[float]:
         try:
             return [to_float32(float(function(state))) for function in functions]
-        except (ZeroDivisionError, OverflowError, ValueError, ModelFault) as error:
-            raise ModelFault(f"an input of the policy: {error}, in {world.show(state)}") from None
+        except (ModelFault, *ARITHMETIC_ERRORS) as fault:
+            raise ModelFault(f"an input of the policy: {fault}, in {world.show(state)}") from None
 
     return row
 
 
-class _Exact:
-    """Scores that are exact numbers: the first of the greatest is chosen."""
+Scores: TypeAlias = Callable[[State], list[float]]
 
-    def __init__(self, scores: Callable[[State], Sequence[float]]) -> None:
-        self.scores = scores
 
-    def __call__(self, state: State, outputs: Outputs) -> Outputs:
-        scores = self.scores(state)
+def _first_of_the_greatest(scores_of: Scores) -> Scorer:
+    def best(state: State, outputs: Outputs) -> Outputs:
+        scores = scores_of(state)
         if any(math.isnan(scores[k]) for k in outputs):
             raise ModelFault("a score of the policy is not a number")
         return [max(outputs, key=lambda k: (scores[k], -k))]
 
+    return best
 
-# -- trees
 
+def _forest(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scores:
+    row, (precision, comparison) = row_of(world, parts), part(parts, "arithmetic")
+    narrow, strict = {"float32": True, "float64": False}[precision], {"<": True, "<=": False}[comparison]
+    base = [float(number(word)) for word in part(parts, "base")]
+    divisor = float(number(part(parts, "divide")[0])) if any(one[0] == "divide" for one in parts) else None
 
-def _forest(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scorer:
-    row, width = _row(world, parts), len(labels)
-    arithmetic = _part(parts, "arithmetic")
-    if arithmetic not in (["float32", "<"], ["float64", "<="], ["float64", "<"], ["float32", "<="]):
-        raise Unreadable(f"there is no arithmetic {show(arithmetic)}")
-    narrow, strict = arithmetic[0] == "float32", arithmetic[1] == "<"
-    base = [double(word) for word in _part(parts, "base")]
-    divisor = double(_part(parts, "divide")[0]) if any(part[:1] == ["divide"] for part in parts) else None
-    inputs = len(_part(parts, "inputs"))
-
-    def node(item: Item) -> Any:
-        """Return a leaf's values as a list, or an inner node as a tuple: input, threshold, children, and where zero goes."""
+    def node(item: Item, leaf: int) -> Any:
+        """Return the values of a leaf as a list; of an inner node its input, threshold, children, and perhaps where zero goes."""
         if isinstance(item, str):
-            return [double(item)]
-        if len(item) in (4, 5) and isinstance(item[1], str) and not all(isinstance(part, str) and is_number(part) for part in item):
-            left, right = node(item[2]), node(item[3])
-            if not 0 <= integer(item[0]) < inputs or (len(item) == 5 and item[4] not in ("left", "right")):
-                raise Unreadable(f"{show(item)} is not a node")
-            return integer(item[0]), double(item[1]), left, right, item[4:]
-        return [double(word) for word in item]
+            item = [item]
+        if len(item) == leaf and not isinstance(item[-1], list):
+            return [float(number(word)) for word in item]
+        place, threshold, low, high, *zero = item
+        left, right = node(low, leaf), node(high, leaf)
+        return (
+            integer(place),
+            float(number(threshold)),
+            left,
+            right,
+            *({"left": left, "right": right}[word] for word in zero),
+        )
 
     trees = []
-    for part in parts:
-        if listed(part, "a part")[:1] == ["tree"]:
-            if len(part) != 3 or (part[1] != "*" and not 0 <= integer(part[1]) < width):
-                raise Unreadable(f"{show(part)} is not a tree")
-            trees.append((None if part[1] == "*" else integer(part[1]), node(part[2])))
-    if len(base) != width:
+    for output, root in (one[1:] for one in parts if one[0] == "tree"):
+        outputs = [*range(len(labels))] if output == "*" else [integer(output)]
+        trees.append((outputs, node(root, len(outputs))))
+    if len(base) != len(labels):
         raise Unreadable("the policy does not have one base score per output")
 
     def scores(state: State) -> list[float]:
         values, sums = row(state), list(base)
-        for output, here in trees:
-            while type(here) is tuple:
+        for outputs, here in trees:
+            while isinstance(here, tuple):
                 x = values[here[0]]
-                if here[4] and abs(x) <= ALMOST_ZERO:
-                    here = here[2] if here[4] == ["left"] else here[3]
-                else:
-                    here = here[2] if (x < here[1] if strict else x <= here[1]) else here[3]
-            for k, leaf in zip(range(width) if output is None else (output,), here, strict=True):
+                is_left = x < here[1] if strict else x <= here[1]
+                here = here[4] if len(here) > 4 and abs(x) <= ALMOST_ZERO else here[2] if is_left else here[3]
+            for k, leaf in zip(outputs, here, strict=True):
+                # A float64 sum of two float32 numbers, rounded once more, is their float32 sum.
                 sums[k] = to_float32(sums[k] + leaf) if narrow else sums[k] + leaf
-        # A float64 sum of two float32 numbers, rounded once more, is the float32 sum.
         return sums if divisor is None else [total / divisor for total in sums]
 
-    return _Exact(scores)
+    return scores
 
 
 ALMOST_ZERO = to_float32(1e-35)
 
-# -- tables, rules, answers
+
+def _table(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scores:
+    row, rows = row_of(world, parts), {}
+    for key, said in (one[1:] for one in parts if one[0] == "row"):
+        values = tuple(to_float32(float(number(word))) for word in key)
+        scores = [float(number(word)) for word in said[1:]] if isinstance(said, list) else _one_for(labels, said)
+        if values in rows or len(scores) != len(labels):
+            raise Unreadable(f"the row {key} stands twice, or does not have one score per output")
+        rows[values] = scores
+    defaults = [_one_for(labels, one[1]) for one in parts if one[0] == "default"]
+    return lambda state: rows.get(tuple(row(state))) or _known(defaults, world, state)
 
 
-def _table(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scorer:
-    row, rows, default = _row(world, parts), {}, None
-    for part in parts:
-        match part:
-            case ["row", [*values], ["scores", *scores]]:
-                said = [double(word) for word in scores]
-            case ["row", [*values], label]:
-                said = _one_for(labels, label)
-            case ["default", label]:
-                default = _one_for(labels, label)
-                continue
-            case _:
-                continue
-        key = tuple(to_float32(double(value)) for value in values)
-        if key in rows or len(said) != len(labels):
-            raise Unreadable(f"{show(part)} is not a row, or stands twice")
-        rows[key] = said
-
-    def scores(state: State) -> list[float]:
-        found = rows.get(tuple(row(state)), default)
-        if found is None:
-            raise ModelFault(f"the table has no row for {world.show(state)}")
-        return found
-
-    return _Exact(scores)
-
-
-def _rules(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scorer:
-    rules = [(world.language.compile(part[1]), _one_for(labels, part[2])) for part in parts if part[0] == "rule" and len(part) == 3]
+def _rules(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scores:
+    rules = [(world.language.compile(one[1]), _one_for(labels, one[2])) for one in parts if one[0] == "rule"]
 
     def scores(state: State) -> list[float]:
         near = [to_float32(float(value)) for value in state]
         read = [int(value) if value.is_integer() else value for value in near]
-        for condition, said in rules:
-            if condition(read):
-                return said
-        raise ModelFault(f"no rule of the policy holds in {world.show(state)}")
+        return next((said for condition, said in rules if condition(read)), None) or _known([], world, state)
 
-    return _Exact(scores)
+    return scores
 
 
-def _answers(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scorer:
-    answers = {}
-    for part in parts:
-        if part[0] == "answer" and len(part) == 3:
-            answers[world.checked(list(part[1]))] = _one_for(labels, part[2])
-
-    def scores(state: State) -> list[float]:
-        if state not in answers:
-            raise ModelFault(f"the function was not asked about {world.show(state)}")
-        return answers[state]
-
-    return _Exact(scores)
+def _answers(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scores:
+    answers = {world.checked(one[1]): _one_for(labels, one[2]) for one in parts if one[0] == "answer"}
+    return lambda state: _known([answers[state]] if state in answers else [], world, state)
 
 
 def _one_for(labels: Sequence[Any], label: Item) -> list[float]:
-    if name(label) not in labels:
-        raise Unreadable(f"the policy has no label {show(label)}")
-    return [float(name(label) == other) for other in labels]
+    return [float(k == labels.index(name(label))) for k in range(len(labels))]
 
 
-# -- networks: every value is a whole number of 2^-scale, with a distance in the same unit that no execution exceeds
+def _known(answers: list[list[float]], world: World, state: State) -> list[float]:
+    if not answers:
+        raise ModelFault(f"the policy says nothing of {world.show(state)}")
+    return answers[0]
 
 
-class _Values:
-    """The values of columns in one unit: `at` and `off` are multiples of 2^-scale."""
-
-    def __init__(self, at: list[int], off: list[int], scale: int) -> None:
-        self.at, self.off, self.scale = at, off, scale
-
-    def to(self, scale: int) -> _Values:
-        """Return the same values in a finer unit."""
-        shift = scale - self.scale
-        return _Values([x << shift for x in self.at], [x << shift for x in self.off], scale) if shift else self
-
-
-class _Unknown(Exception):
-    """A value may be too large to say anything."""
-
-
-LARGEST = 125
-"""Where a value may have so many binary digits before the point, an operation might overflow."""
-
-
-def _dyadic(value: float) -> tuple[int, int]:
-    """Return an odd number and an exponent: value = number * 2^-exponent."""
-    top, bottom = value.as_integer_ratio()
-    return top, bottom.bit_length() - 1
-
-
-def _scaled(values: Sequence[float]) -> tuple[list[int], int]:
-    """Return whole numbers and the least scale: value = number * 2^-scale."""
-    pairs = [_dyadic(value) for value in values]
-    scale = max((exponent for _, exponent in pairs), default=0)
-    return [top << (scale - exponent) for top, exponent in pairs], scale
-
-
-def _above(value: float, scale: int) -> int:
-    """Return a whole number of 2^-scale that is at least the value."""
-    top, bottom = value.as_integer_ratio()
-    return -((-top << scale) // bottom)
-
-
-def _network(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scorer:
-    row = _row(world, parts)
-    makers = {"affine": _affine, "apply": _apply, "product": _product}
-    nodes = [makers[part[0]](part[1:]) for part in parts if listed(part, "a part")[:1] and part[0] in makers]
-    columns = [integer(word) for word in _part(parts, "scores")]
-    softmax = ["softmax"] in parts
-    if len(columns) != len(labels):
-        raise Unreadable("the policy does not have one score per output")
-
-    def possible(state: State, outputs: Outputs) -> Outputs:
-        inputs = row(state)
-        if not all(map(math.isfinite, inputs)):
-            return outputs
-        at, scale = _scaled(inputs)
-        values = _Values(at, [0] * len(at), scale)
-        try:
-            for node in nodes:
-                made = node(values)
-                scale = max(values.scale, made.scale)
-                values, made = values.to(scale), made.to(scale)
-                values = _Values(values.at + made.at, values.off + made.off, scale)
-        except (_Unknown, OverflowError):
-            return outputs
-        low = {k: values.at[columns[k]] - values.off[columns[k]] for k in outputs}
-        high = {k: values.at[columns[k]] + values.off[columns[k]] for k in outputs}
-        if softmax:
-            best = max(at + off for at, off in ((values.at[c], values.off[c]) for c in columns))
-            for k in outputs:
-                slack = _softmax_slack(max(abs(low[k]), abs(high[k])), best - low[k], values.scale)
-                low[k], high[k] = low[k] - slack, high[k] + slack
-        return [
-            k for k in outputs if not any(high[k] < low[i] or (high[k] == low[i] and i < k) for i in outputs if i != k)
-        ]
-
-    return possible
-
-
-def _softmax_slack(size: int, behind: int, scale: int) -> int:
-    close = (max(size, behind, 1 << scale) >> 20) + 1
-    return max(close, behind - (70 << scale))
-
-
-def _affine(part: Sequence[Item]) -> Callable[[_Values], _Values]:
-    roundings, rows = integer(part[0]), part[1:]
-    shared = [integer(word) for word in rows[0][1:]] if rows and rows[0][:1] == ["reads"] else None
-    made = []
-    for item in rows[1:] if shared is not None else rows:
-        if item[:1] != ["row"]:
-            raise Unreadable(f"{show(item)} is not a row of weights")
-        terms = [(c, w) for c, w in zip(shared, item[3:], strict=True)] if shared is not None else [tuple(t) for t in item[3:]]
-        reads = shared if shared is not None else [integer(c) for c, _ in terms]
-        weights, scale = _scaled([double(word) for word in (*item[1:3], *(w for _, w in terms))])
-        made.append((reads, weights[0], weights[1], weights[2:], [abs(w) for w in weights[2:]], scale))
-    finest = max((scale for *_, scale in made), default=0)
-
-    def apply(values: _Values) -> _Values:
-        scale, at, off = values.scale + finest, [], []
-        gathered: dict[int, tuple[list[int], list[int], list[int], int]] = {}
-        for reads, bias, size, weights, sizes, own in made:
-            if id(reads) not in gathered:
-                ats, offs = [values.at[c] for c in reads], [values.off[c] for c in reads]
-                reach = [abs(x) + d for x, d in zip(ats, offs, strict=True)]
-                gathered[id(reads)] = ats, offs, reach, sum(map(bool, reach))
-            ats, offs, reach, terms = gathered[id(reads)]
-            # In this row one is 2^-unit; the results of all rows are brought to 2^-scale.
-            unit, shift = own + values.scale, finest - own
-            total = sum(map(mul, weights, ats)) + (bias << values.scale)
-            largest = sum(map(mul, sizes, reach)) + (size << values.scale)
-            moved = sum(map(mul, sizes, offs)) if any(offs) else 0
-            if largest >= 1 << (unit + LARGEST):
-                raise _Unknown
-            exact = not (moved or roundings) and size == abs(bias)
-            if not (exact and _nothing_is_rounded(weights, ats, bias << values.scale, largest, unit)):
-                moved += _rounded(terms + 1 + roundings, largest, unit)
-            at.append(total << shift)
-            off.append(moved << shift)
-        return _Values(at, off, scale)
-
-    return apply
-
-
-def _rounded(roundings: int, largest: int, scale: int) -> int:
-    """Return what so many roundings may add to a sum: m u / (1 - m u) of its greatest size, and what is flushed to zero.
-
-    Source   N. Higham, Accuracy and Stability of Numerical Algorithms, section 3.1: in any order, fused or not
-    """
-    if roundings >= 1 << 20:
-        raise _Unknown
-    flushed = roundings << (scale - 126) if scale >= 126 else -(-roundings >> (126 - scale))
-    return -(-largest * roundings // ((1 << 24) - roundings)) + flushed
-
-
-def _nothing_is_rounded(weights: Sequence[int], ats: Sequence[int], bias: int, largest: int, scale: int) -> bool:
-    """Return whether every order of summation is exact: all summands are multiples of one power of 2, and their sum has 24 digits."""
-    bits = abs(bias)
-    for weight, at in zip(weights, ats, strict=True):
-        bits |= abs(weight * at)
-    lowest = bits & -bits
-    return bits == 0 or (largest <= lowest << 24 and lowest << 126 >= 1 << scale)
-
-
-def _product(part: Sequence[Item]) -> Callable[[_Values], _Values]:
-    roundings, pairs = integer(part[0]) + 1, [(integer(c), integer(d)) for c, d in part[1:]]
-
-    def apply(values: _Values) -> _Values:
-        at, off, scale = [], [], 2 * values.scale
-        for c, d in pairs:
-            (x, dx), (y, dy) = (values.at[c], values.off[c]), (values.at[d], values.off[d])
-            largest = (abs(x) + dx) * (abs(y) + dy)
-            if largest >= 1 << (scale + LARGEST):
-                raise _Unknown
-            at.append(x * y)
-            off.append(largest - abs(x * y) + _rounded(roundings, largest, scale))
-        return _Values(at, off, scale)
-
-    return apply
-
-
-# Smooth units: value, |slope| where it is at most |f'(x)| + M d within d of x (M: the greatest second derivative), and the enclosure
-# of libraries: how far their float32 value may be from the true one.
-
-
-def _logistic(x: float) -> float:
-    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
-
-
-def _softplus(x: float) -> float:
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
-
-def _normal(x: float) -> float:
-    return math.erfc(-x / math.sqrt(2)) / 2
-
-
-def _gelu_slope(x: float) -> float:
-    return _normal(x) + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-
-
-def _gelu_inner(x: float) -> float:
-    return 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-
-
-def _gelu_tanh_slope(x: float) -> float:
-    s, rest = _logistic(_gelu_inner(x)), _logistic(-_gelu_inner(x))
-    return s + x * s * rest * 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
-
-
-def _mish_slope(x: float) -> float:
-    t = math.tanh(_softplus(x))
-    return t + x * _logistic(x) * (1 - t) * (1 + t)
-
-
-SMOOTH: dict[str, tuple[Callable[[float], float], Callable[[float], float], float, bool]] = {
-    # name: value, derivative, at least its greatest derivative, and whether the unit is bounded
-    "tanh": (math.tanh, lambda x: 1 - math.tanh(x) ** 2, 0.78, True),
-    "sigmoid": (_logistic, lambda x: _logistic(x) * _logistic(-x), 0.097, True),
-    "erf": (math.erf, lambda x: 2 / math.sqrt(math.pi) * math.exp(-x * x), 0.97, True),
-    "softsign": (lambda x: x / (1 + abs(x)), lambda x: (1 + abs(x)) ** -2.0, 2.0, True),
-    "softplus": (_softplus, _logistic, 0.26, False),
-    "silu": (lambda x: x * _logistic(x), lambda x: _logistic(x) * (1 + x * _logistic(-x)), 0.51, False),
-    "gelu": (lambda x: x * _normal(x), _gelu_slope, 0.8, False),
-    "gelu_tanh": (lambda x: x * _logistic(_gelu_inner(x)), _gelu_tanh_slope, 0.9, False),
-    "mish": (lambda x: x * math.tanh(_softplus(x)), _mish_slope, 0.66, False),
-}
-ENCLOSURE = 2.0**-20
-LIBRARY = 2.0**-44
-"""More than Python's own functions are off, relative to what they are computed from."""
-FINE = 80
-"""The results of smooth units are whole numbers of 2^-80."""
-
-
-def _slope(unit: str, x: float, d: float, a: float, b: float) -> float:
-    """Return at least the size of the unit's slope everywhere within d of x."""
-    if unit in SMOOTH:
-        return abs(SMOOTH[unit][1](x)) + SMOOTH[unit][2] * d + LIBRARY
-    match unit:
-        case "leaky":
-            return max(1.0, abs(a))
-        case "hard_swish":
-            return 1.5
-        case "elu":
-            below = abs(a * b) * math.exp(min(0.0, x + d))
-            return abs(b) if x > d else max(abs(b) if x + d >= 0 else 0.0, below)
-        case "exp":
-            return math.exp(x + d)
-        case "square":
-            return 2 * (abs(x) + d)
-        case "sqrt" if x > d:
-            return 0.5 / math.sqrt(x - d)
-        case "reciprocal" if abs(x) > d:
-            return (abs(x) - d) ** -2.0
-    raise _Unknown
-
-
-def _value(unit: str, x: float, a: float, b: float) -> tuple[float, float]:
-    """Return the unit's value and its enclosure there, as a share of 2^-20."""
-    if unit in SMOOTH:
-        return SMOOTH[unit][0](x), 1.0 if SMOOTH[unit][3] else max(1.0, abs(x))
-    match unit:
-        case "leaky":
-            return (x if x > 0 else a * x), abs(a * x) / 8
-        case "hard_swish":
-            return x * min(max(x + 3, 0.0), 6.0) / 6, max(1.0, abs(x))
-        case "elu":
-            return (b * x if x > 0 else a * b * math.expm1(x)), max(1.0, abs(x)) * max(1.0, abs(b), abs(a * b))
-        case "exp":
-            return math.exp(x), max(1.0, math.exp(x))
-        case "square":
-            return x * x, x * x
-        case "sqrt":
-            return math.sqrt(x), math.sqrt(x)
-        case "reciprocal":
-            return 1 / x, abs(1 / x)
-    raise Unreadable(f"there is no unit {unit}")
-
-
-def _apply(part: Sequence[Item]) -> Callable[[_Values], _Values]:
-    unit = name(part[0])
-    entries = [(integer(c), *(None if word == "*" else double(word) for word in ends)) for c, *ends in part[1:]]
-    if unit in ("clip", "abs", "equal"):
-        return lambda values: _straight(unit, entries, values)
-    _value(unit, 1.0, 1.0, 1.0)  # there is such a unit
-
-    def apply(values: _Values) -> _Values:
-        at, off = [], []
-        for c, a, b in entries:
-            x, d = values.at[c] / (1 << values.scale), values.off[c] / (1 << values.scale)
-            d = d * (1 + LIBRARY) + abs(x) * LIBRARY  # x and d were rounded to doubles
-            if abs(x) + d >= 2.0**LARGEST:
-                raise _Unknown
-            y, share = _value(unit, x, a or 0.0, b or 0.0)
-            moved = _slope(unit, x, d, a or 0.0, b or 0.0) * d
-            _, far = _value(unit, x + math.copysign(d, x), a or 0.0, b or 0.0)
-            enclosure = ENCLOSURE * (max(share, far) + moved) + 2.0**-120
-            at.append(_scaled_to(y, FINE))
-            off.append(_above((moved + enclosure) * (1 + LIBRARY) + LIBRARY * (abs(y) + abs(x)), FINE) + 1)
-        return _Values(at, off, FINE)
-
-    return apply
-
-
-def _straight(unit: str, entries: Sequence[Any], values: _Values) -> _Values:
-    """Return the values of a unit that libraries compute without rounding."""
-    ends = [end for _, *both in entries for end in both if end is not None]
-    values = values.to(max(values.scale, _scaled(ends)[1]))
-    one, at, off = 1 << values.scale, [], []
-    for c, a, b in entries:
-        x, low, high = values.at[c], values.at[c] - values.off[c], values.at[c] + values.off[c]
-        if unit == "abs":
-            at.append(abs(x))
-            off.append(values.off[c])
-            continue
-        if unit == "equal":
-            wholes = [abs(end) // one * (1 if end > 0 else -1) for end in (low, high)]
-            is_equal = wholes[0] in (a, b)
-            at.append(one if is_equal else 0)
-            off.append(0 if wholes[0] == wholes[1] else one)
-            continue
-        least, most = (None if end is None else _scaled_to(end, values.scale) for end in (a, b))
-
-        def cut(value: int, least: int | None = least, most: int | None = most) -> int:
-            value = value if least is None else max(value, least)
-            return value if most is None else min(value, most)
-
-        at.append(cut(x))
-        off.append(max(cut(high) - cut(x), cut(x) - cut(low)))
-    return _Values(at, off, values.scale)
-
-
-def _scaled_to(value: float, scale: int) -> int:
-    top, bottom = value.as_integer_ratio()
-    return (top << scale) // bottom
+EXACT = {"forest": _forest, "table": _table, "rules": _rules, "answers": _answers}

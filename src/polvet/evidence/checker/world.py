@@ -1,7 +1,6 @@
-"""What a flat text means: `World` says where runs start and end, and what may happen in a state. The one slow interpreter.
+"""What a flat text means: where runs start and end, and what may happen in a state. The one slow interpreter.
 
-An expression is compiled to the Python expression of a function of the state: integers stay integers of any size, doubles are
-doubles, weights are exact fractions. Names are replaced by places and numbers are read before, so nothing of the text is executed.
+Integers have any size, reals are doubles, weights are computed in fractions. An error of the model is a `ModelFault`.
 """
 
 from __future__ import annotations
@@ -9,16 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import Any, TypeAlias
 
-from .text import Item, Unreadable, double, integer, is_number, listed, name, number, parse, show
+from .text import NUMBER, Item, Unreadable, integer, name, number, parse
 
-State: TypeAlias = tuple[int | float, ...]
-Move: TypeAlias = tuple[str | None, list[tuple[int | Fraction, State]]]
-"""A label, or None for a silent operator, and the outcomes with their weights."""
+State: TypeAlias = tuple[Any, ...]  # an int or a float for each variable
+Outcomes: TypeAlias = list[tuple[Any, State]]  # weights, and the states after them
 Function: TypeAlias = Callable[[Sequence[Any]], Any]
-DEEPEST = 20
-"""Expressions that nest deeper are cut into functions: Python reads only so many brackets in one another."""
+ARITHMETIC_ERRORS = (ZeroDivisionError, OverflowError, ValueError)
 
 
 class ModelFault(Exception):
@@ -29,25 +27,15 @@ class OutOfBounds(ModelFault):
     """An assignment leaves its variable's bounds."""
 
 
-# -- arithmetic that Python's signs do not say
-
-
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return the value, unless an operation on doubles had no finite result."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ModelFault("an operation has no finite result")
     return value
 
 
-def _quotient(a: Any, b: Any) -> float:
-    return float(_finite(float(a) / float(b)))
-
-
-def _ratio(a: Any, b: Any) -> Any:
-    return _quotient(a, b) if isinstance(a, float) or isinstance(b, float) else Fraction(a) / Fraction(b)
-
-
-def _modulo(a: Any, b: Any) -> Any:
-    return a % abs(b)
+def _alike(a: Any, b: Any) -> tuple[Any, Any]:
+    return (float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -57,325 +45,238 @@ def _power(a: Any, b: Any) -> Any:
         return a**b
     if isinstance(a, Fraction) and not isinstance(b, float) and b == int(b) and abs(b) <= 1024:
         return a ** int(b)
-    return _function("pow", a, b)
+    return math.pow(float(a), float(b))
 
 
-def _least(a: Any, b: Any) -> Any:
-    a, b = _alike(a, b)
-    return a if a <= b else b
+def _on_doubles(function: Callable[..., float]) -> Callable[..., float]:
+    return lambda *values: function(*map(float, values))
 
 
-def _greatest(a: Any, b: Any) -> Any:
-    a, b = _alike(a, b)
-    return a if a >= b else b
-
-
-def _alike(a: Any, b: Any) -> tuple[Any, Any]:
-    return (float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
-
-
-def _function(symbol: str, *values: Any) -> float:
-    result: float = FUNCTIONS[symbol](*map(float, values))
-    return float(_finite(result))
-
-
-def _item(items: tuple[Any, ...], place: Any) -> Any:
-    if not 0 <= place < len(items):
-        raise ModelFault(f"place {place} is outside of a list of {len(items)}")
-    return items[int(place)]
-
-
-def _error() -> Any:
-    raise ModelFault("an error that the model names")
-
-
-FUNCTIONS: dict[str, Callable[..., float]] = {
-    **{symbol: getattr(math, symbol) for symbol in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp pow".split()},
-    "log": lambda a, b: math.log(a) / math.log(b),
-    "cot": lambda x: 1.0 / math.tan(x),
-    "sec": lambda x: 1.0 / math.cos(x),
-    "csc": lambda x: 1.0 / math.sin(x),
-    "acot": lambda x: math.pi / 2 - math.atan(x),
-    "asec": lambda x: math.acos(1.0 / x),
-    "acsc": lambda x: math.asin(1.0 / x),
-    "coth": lambda x: 1.0 / math.tanh(x),
-    "sech": lambda x: 1.0 / math.cosh(x),
-    "csch": lambda x: 1.0 / math.sinh(x),
-    "acoth": lambda x: math.atanh(1.0 / x),
-    "asech": lambda x: math.acosh(1.0 / x),
-    "acsch": lambda x: math.asinh(1.0 / x),
+SEVERAL: dict[str, Callable[[Any, Any], Any]] = {  # two or more operands, from the left
+    "+": lambda a, b: a + b,
+    "*": lambda a, b: a * b,
+    "min": lambda a, b: min(_alike(a, b)),
+    "max": lambda a, b: max(_alike(a, b)),
 }
-NAMES: dict[str, Any] = {
-    "finite": _finite, "quotient": _quotient, "ratio": _ratio, "modulo": _modulo, "power": _power, "least": _least,
-    "greatest": _greatest, "function": _function, "item": _item, "error": _error, "exactly": Fraction, "abs": abs, "min": min,
-    "max": max, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "sign": lambda x: (x > 0) - (x < 0),
-    "__builtins__": {},
-}  # fmt: skip
-TRUTH, INTEGER, DOUBLE = 0, 1, 2
-"""What a compiled expression gives: True or False, an integer or either, or perhaps a double."""
-# symbol: how many operands (-1: two or more, from the left), Python where all are integers, Python where some may be doubles
-ARITHMETIC: dict[str, tuple[int, str, str]] = {
-    "+": (-1, "({} + {})", "finite({} + {})"),
-    "-": (2, "({} - {})", "finite({} - {})"),
-    "*": (-1, "({} * {})", "finite({} * {})"),
-    "min": (-1, "min({}, {})", "least({}, {})"),
-    "max": (-1, "max({}, {})", "greatest({}, {})"),
-    "%": (2, "modulo({}, {})", "modulo({}, {})"),
-    "pow": (2, "power({}, {})", "power({}, {})"),
-    "abs": (1, "abs({})", "abs({})"),
+TWO: dict[str, Callable[[Any, Any], Any]] = {
+    "-": lambda a, b: a - b,
+    "/": lambda a, b: float(a) / float(b),
+    "%": lambda a, b: a % abs(b),
+    "pow": _power,
+    "log": _on_doubles(lambda a, b: math.log(a) / math.log(b)),
+    "=": lambda a, b: a == b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
 }
-TO_INTEGER = {"sgn": "sign({})", "floor": "floor({})", "ceil": "ceil({})", "trc": "trunc({})"}
-COMPARISONS = {"=": "({} == {})", "<": "({} < {})", "<=": "({} <= {})"}
+ONE: dict[str, Callable[[Any], Any]] = {
+    "not": lambda a: not a,
+    "abs": abs,
+    "sgn": lambda a: (a > 0) - (a < 0),
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trc": math.trunc,
+    **{
+        function.__name__: _on_doubles(function)
+        for function in (math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.sinh, math.cosh, math.tanh)
+        + (math.asinh, math.acosh, math.atanh, math.exp)
+    },
+}
+
+
+def _exact_quotient(a: Any, b: Any) -> Any:
+    return float(a) / float(b) if isinstance(a, float) or isinstance(b, float) else Fraction(a) / Fraction(b)
 
 
 class Language:
-    """The variables of a text, by name, and its expressions as functions of a state."""
+    """The variables of a text by name, and its expressions as functions of a state."""
 
     def __init__(self) -> None:
         self.place: dict[str, int] = {}
-        self.is_real: list[bool] = []
         self.defined: dict[str, Item] = {}
-        self._made: dict[str, Any] = dict(NAMES)
 
-    def compile(self, expression: Item, *, exact: bool = False) -> Function:
-        """Return the function from a state to the expression's value; `exact`: as the weight of a branch."""
-        return self._function_of(self._text(expression, exact)[0])
+    def compile(self, item: Item, *, exact: bool = False) -> Function:
+        """Return the function from a state to the expression's value; `exact`: in fractions, as weights are computed."""
+        match item:
+            case "error":
+                return _error
+            case str() if NUMBER.fullmatch(item):
+                value = Fraction(number(item)) if exact and not item.lstrip("-").isdigit() else number(item)
+                return lambda s: value
+            case str() if item in self.defined:
+                return self.compile(self.defined[item], exact=exact)
+            case str() if (place := self.place.get(name(item))) is not None:
+                return (
+                    (lambda s: Fraction(s[place]) if isinstance(s[place], float) else s[place])
+                    if exact
+                    else lambda s: s[place]
+                )
+            case [str(sign), *operands] if operands:
+                parts = [self.compile(operand, exact=exact) for operand in operands]
+                return self._operation(sign, parts, exact)
+        raise Unreadable(f"{str(item)[:60]} is not an expression")
 
-    def reads(self, expression: Item) -> set[str]:
+    def _operation(self, sign: str, parts: list[Function], exact: bool) -> Function:
+        first, second, third = (*parts, _error, _error)[:3]
+        if sign == "and":
+            return lambda s: all(part(s) for part in parts)
+        if sign == "or":
+            return lambda s: any(part(s) for part in parts)
+        if sign == "=>" and len(parts) == 2:
+            return lambda s: not first(s) or bool(second(s))
+        if sign == "ite" and len(parts) == 3:
+            return lambda s: second(s) if first(s) else third(s)
+        if sign == "at" and len(parts) > 1:
+            return lambda s: parts[1 + _within(first(s), len(parts) - 1)](s)
+        if sign in ONE and len(parts) == 1:
+            one = ONE[sign]
+            return lambda s: finite(one(first(s)))
+        if sign in TWO and len(parts) == 2:
+            two = _exact_quotient if exact and sign == "/" else TWO[sign]
+            return lambda s: finite(two(first(s), second(s)))
+        if sign in SEVERAL and len(parts) > 1:
+            join = SEVERAL[sign]
+            return reduce(lambda f, g: lambda s: finite(join(f(s), g(s))), parts)
+        raise Unreadable(f"there is no operation {sign} of {len(parts)} operands")
+
+    def reads(self, item: Item) -> set[str]:
         """Return the names of the variables that an expression reads."""
-        pending, found = [expression], set()
-        while pending:
-            item = pending.pop()
-            if isinstance(item, list):
-                pending += item[1:]
-            elif not is_number(item) and item != "error":
-                if (word := name(item)) in self.defined and item[0] != '"':
-                    pending.append(self.defined[word])
-                else:
-                    found.add(word)
-        return found
-
-    def _function_of(self, text: str) -> Function:
-        function: Function = eval(f"lambda s: {text}", self._made)  # the text is made of places, numbers and signs alone
-        return function
-
-    def _text(self, item: Item, exact: bool) -> tuple[str, int, int]:
-        """Return Python's text of an expression, what it gives, and how deep its brackets nest."""
-        if isinstance(item, str):
-            return (*self._word(item, exact), 0)
-        if not item or not isinstance(item[0], str):
-            raise Unreadable(f"{show(item)} is not an expression")
-        symbol, count = item[0], len(item) - 1
-        parts = [self._text(part, exact) for part in item[1:]]
-        deep = max((depth for _, _, depth in parts), default=0) + (min(count, DEEPEST) if symbol in ARITHMETIC else 1)
-        texts, kind = [text for text, _, _ in parts], max((kind for _, kind, _ in parts), default=TRUTH)
-        truths = [text if its == TRUTH else f"({text} != 0)" for text, its, _ in parts]
-        if symbol in ("and", "or") and count:
-            text, kind = f"({f' {symbol} '.join(truths)})", TRUTH
-        elif symbol == "not" and count == 1:
-            text, kind = f"(not {truths[0]})", TRUTH
-        elif symbol == "=>" and count == 2:
-            text, kind = f"(not {truths[0]} or {truths[1]})", TRUTH
-        elif symbol in COMPARISONS and count == 2:
-            text, kind = COMPARISONS[symbol].format(*texts), TRUTH
-        elif symbol in ARITHMETIC and (count == ARITHMETIC[symbol][0] or (count >= 2 and ARITHMETIC[symbol][0] < 0)):
-            _, plain, careful = ARITHMETIC[symbol]
-            text, kind = texts[0], max(kind, INTEGER)
-            for k in range(1, max(count, 2)):
-                text = (plain if kind == INTEGER else careful).format(text, *texts[k : k + 1])
-                if k % DEEPEST == 0:
-                    text = f"{self._named(self._function_of(text))}(s)"
-        elif symbol in TO_INTEGER and count == 1:
-            text, kind = TO_INTEGER[symbol].format(texts[0]), INTEGER
-        elif symbol == "/" and count == 2:
-            text, kind = f"{'ratio' if exact else 'quotient'}({texts[0]}, {texts[1]})", DOUBLE
-        elif symbol in FUNCTIONS and count == FUNCTION_OPERANDS.get(symbol, 1):
-            text, kind = f"function({symbol!r}, {', '.join(texts)})", DOUBLE
-        elif symbol == "ite" and count == 3:
-            text, kind = f"({texts[1]} if {truths[0]} else {texts[2]})", max(its for _, its, _ in parts[1:])
-        elif symbol == "at" and count >= 2:
-            kind = max(its for _, its, _ in parts[1:])
-            if all(isinstance(part, str) and part != "error" for part in item[2:]):  # nothing to compute: all at once
-                text = f"item(({', '.join(texts[1:])},), {texts[0]})"
-            else:
-                functions = ", ".join(self._named(self._function_of(text)) for text in texts[1:])
-                text = f"item(({functions},), {texts[0]})(s)"
-        else:
-            raise Unreadable(f"{show(item)} is not an expression")
-        return (text, kind, deep) if deep < DEEPEST else (f"{self._named(self._function_of(text))}(s)", kind, 0)
-
-    def _word(self, word: str, exact: bool) -> tuple[str, int]:
-        if word == "error":
-            return "error()", TRUTH
-        if is_number(word):
-            value = number(word)
-            if isinstance(value, int):
-                return f"({value})" if value < 0 else str(value), INTEGER
-            return (self._named(Fraction(value)) if exact else f"({value!r})"), DOUBLE
-        if word in self.defined:
-            kept = f"{'exactly' if exact else 'as'} {word}"  # each abbreviation is compiled once
-            if kept not in self._made:
-                text, kind, _ = self._text(self.defined[word], exact)
-                self._made[kept] = f"{self._named(self._function_of(text))}(s)", kind
-            text, kind = self._made[kept]
-            return text, kind
-        if (place := self.place.get(name(word))) is None:
-            raise Unreadable(f"there is no variable {name(word)}")
-        if not self.is_real[place]:
-            return f"s[{place}]", INTEGER
-        return (f"exactly(s[{place}])" if exact else f"s[{place}]"), DOUBLE
-
-    def _named(self, thing: Any) -> str:
-        key = f"_{len(self._made)}"
-        self._made[key] = thing
-        return key
+        if isinstance(item, list):
+            return set().union(*map(self.reads, item[1:]))
+        if item in self.defined:
+            return self.reads(self.defined[item])
+        return set() if item == "error" or NUMBER.fullmatch(item) else {name(item)}
 
 
-FUNCTION_OPERANDS = {"log": 2, "pow": 2}
+def _error(s: Sequence[Any]) -> Any:
+    raise ModelFault("an error that the model names")
+
+
+def _within(place: Any, length: int) -> int:
+    if not 0 <= place < length:
+        raise ModelFault(f"place {place} is outside of a list of {length}")
+    return int(place)
 
 
 class Variable:
-    """Bounds of a variable; `put` gives the value that it holds."""
+    """The bounds of a variable, and the values that it holds."""
 
-    def __init__(self, item: list[Item]) -> None:
-        if len(item) != 4 or item[0] not in ("variable", "integer", "real"):
-            raise Unreadable(f"{show(item)} is not a variable with two bounds")
-        self.name, self.is_real = name(item[1]), item[0] == "real"
-        read = double if self.is_real else integer
-        self.low, self.high = (None if word == "*" and item[0] != "variable" else read(word) for word in item[2:])
+    def __init__(self, kind: Item, word: Item, low: Item, high: Item) -> None:
+        self.name, self.is_real = name(word), kind == "real"
+        self.low, self.high = (None if end == "*" and kind != "variable" else number(end) for end in (low, high))
 
-    def put(self, value: Any) -> int | float:
+    def put(self, value: Any) -> Any:
         """Return the value as a state holds it."""
         if self.is_real:
-            value = float(value) + 0.0  # -0.0 is 0.0
+            value = finite(float(value)) + 0.0  # -0.0 is 0.0
         elif isinstance(value, float | Fraction):
-            raise ModelFault(f"{self.name} is assigned the double {value}")
-        else:
-            value = int(value)
+            raise ModelFault(f"{self.name} is assigned {value}, which is not an integer")
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
             raise OutOfBounds(f"{self.name} is assigned {value}, outside of its bounds")
-        return value  # type: ignore[no-any-return]
-
-
-class Operator:
-    """A label, a guard, and branches: a weight and stages of assignments."""
-
-    def __init__(self, language: Language, item: list[Item]) -> None:
-        if len(item) < 4:
-            raise Unreadable(f"{show(item)} is not an operator with branches")
-        self.label = None if item[1] == "-" else name(item[1])
-        self.test = item[2]
-        self.guard = language.compile(item[2])
-        self.branches = []
-        for branch in map(lambda part: listed(part, "a branch"), item[3:]):
-            if branch[:1] != ["branch"] or len(branch) < 2:
-                raise Unreadable(f"{show(branch)} is not a branch")
-            weight = int(branch[1]) if isinstance(branch[1], str) and branch[1].isdigit() else None
-            computed = language.compile(branch[1], exact=True) if weight is None else None
-            self.branches.append((weight, computed, [self._stage(language, stage) for stage in branch[2:]]))
-
-    @staticmethod
-    def _stage(language: Language, stage: Item) -> list[tuple[int, Function]]:
-        if listed(stage, "a stage")[:1] != ["then"]:
-            raise Unreadable(f"{show(stage)} is not a stage")
-        assignments = []
-        for part in stage[1:]:
-            if len(listed(part, "an assignment")) != 2 or name(part[0]) not in language.place:
-                raise Unreadable(f"{show(part)} is not an assignment to a variable")
-            assignments.append((language.place[name(part[0])], language.compile(part[1])))
-        return assignments
+        return value if self.is_real else int(value)
 
 
 class World:
-    """A flat text as a world: variables, operators, conditions, meaning; and the items of its policy, if it has one."""
+    """A flat text as a world; `policy` are the parts of its policy, if it has one."""
 
     def __init__(self, text: str) -> None:
-        items = [listed(item, "an item") for item in parse(text)]
-        if not items or items[0] != ["flat", "1"]:
-            raise Unreadable("the text does not begin with (flat 1)")
         self.language = Language()
         self.variables: list[Variable] = []
-        self._scratch: list[int | float] = []
+        self.scratch: list[Any] = []
         self.meaning: dict[str, list[str]] = {}
         self.policy: list[Item] | None = None
-        self._operators: list[Operator] = []
-        self._rows: dict[int, dict[int, list[Any]]] = {}
-        self._features: dict[int, list[tuple[int, list[int]]]] = {}
-        self._events: dict[int, list[int]] = {}
-        self._conditions: dict[str, list[Item]] = {}
-        for item in items[1:]:
+        self._operators: list[tuple[str | None, Function, list[tuple[Function, list[list[tuple[int, Function]]]]]]] = []
+        self._tables: dict[int, Table] = {}
+        self._items: dict[str, list[Item]] = {}
+        first, *items = parse(text) or [None]
+        if first != ["flat", "1"]:
+            raise Unreadable("the text does not begin with (flat 1)")
+        for item in items:
             self._read(item)
-        if not {"fail", "goal", "meaning"} <= self._conditions.keys() | ({"meaning"} if self.meaning else set()):
+        if not {"fail", "goal", "meaning"} <= self._items.keys():
             raise Unreadable("the text lacks one of fail, goal, meaning")
-        self.count = len(self.variables) - len(self._scratch)
-        self.names = [variable.name for variable in self.variables[: self.count]]
+        self.names = [variable.name for variable in self.variables[: len(self.variables) - len(self.scratch)]]
         self.is_chance = self.says("choice", "policy", "chance") == "chance"
-        self.disables = self.says("bounds", "error", "disable") == "disable"
-        self._fail, self._goal = (self.language.compile(self._conditions[key][1]) for key in ("fail", "goal"))
-        self._by_value = self._dispatch()
+        self._disables = self.says("bounds", "error", "disable") == "disable"
+        self._fail, self._goal = (self.language.compile(self._items[key][1]) for key in ("fail", "goal"))
 
     def says(self, key: str, *known: str) -> str:
-        """Return which of the known words the meaning says."""
-        if len(words := self.meaning.get(key, [known[0]])) != 1 or words[0] not in known:
+        """Return which of the known words the meaning says; the first where it says none."""
+        words = self.meaning.get(key, [known[0]])
+        if len(words) != 1 or words[0] not in known:
             raise Unreadable(f"the meaning says ({key} {' '.join(words)}), not one of {', '.join(known)}")
         return words[0]
 
-    def _read(self, item: list[Item]) -> None:
+    def _read(self, item: Item) -> None:
+        compiled, place = self.language.compile, self.place
         match item:
-            case ["variable" | "integer" | "real", *_]:
-                if self._scratch:
-                    raise Unreadable("scratch variables come after all others")
-                self._declare(Variable(item))
-            case ["scratch", [*declaration], initial]:
-                self._declare(variable := Variable(declaration))
-                self._scratch.append(variable.put(number(initial)))
-            case ["define", str(word), expression] if word not in self.language.defined and word not in self.language.place:
-                self.language.reads(expression)
-                self.language.compile(expression)
+            case ["variable" | "integer" | "real" as kind, word, low, high] if not self.scratch:
+                self._declare(Variable(kind, word, low, high))
+            case ["scratch", [kind, word, low, high], initial]:
+                self._declare(variable := Variable(kind, word, low, high))
+                self.scratch.append(variable.put(number(initial)))
+            case ["define", str(word), expression] if (
+                word not in self.language.defined and word not in self.language.place
+            ):
+                compiled(expression)
                 self.language.defined[name(word)] = expression
-            case ["operator", *_]:
-                self._operators.append(Operator(self.language, item))
-            case ["feature", feature, table, *values]:
-                self._features.setdefault(self._place(table), []).append((self._place(feature), [integer(v) for v in values]))
-            case ["event", table, *flags]:
-                self._events.setdefault(self._place(table), []).extend(map(self._place, flags))
-            case ["rows", table, [source, label], *outcomes]:
-                self._add_row(self._place(table), integer(source), None if label == "-" else name(label), outcomes)
-            case ["fail" | "goal" as key, _] | ["start" | "starts" as key, *_] if key not in self._conditions:
-                self._conditions[key] = item
-            case ["meaning", *parts] if not self.meaning:
-                self.meaning = {part[0]: [w[1:] if w[0] == '"' else w for w in part[1:]] for part in parts}
-            case ["policy", *_] if self.policy is None:
-                self.policy = item
+            case ["operator", label, guard, *branches] if branches:
+                made = []
+                for keyword, weight, *stages in branches:
+                    if keyword != "branch" or any(stage[:1] != ["then"] for stage in stages):
+                        raise Unreadable(f"{str(item)[:60]} has a part that is neither a branch nor a stage")
+                    assigned = [[(place(word), compiled(value)) for word, value in stage[1:]] for stage in stages]
+                    made.append((compiled(weight, exact=True), assigned))
+                self._operators.append((None if label == "-" else name(label), compiled(guard), made))
+            case ["feature", word, table, *values]:
+                self._table(table).features.append((place(word), [integer(value) for value in values]))
+            case ["event", table, *words]:
+                self._table(table).events += map(place, words)
+            case ["rows", table, [source, label], *outcomes] if outcomes:
+                made_rows = [(integer(w), integer(s), [place(word) for word in event]) for w, s, *event in outcomes]
+                self._table(table).rows.setdefault(integer(source), []).append(
+                    (None if label == "-" else name(label), made_rows)
+                )
+            case ["policy", *parts] if self.policy is None and parts:
+                self.policy = parts
+            case ["fail" | "goal", _] | ["start" | "starts" | "meaning", *_] if item[0] not in self._items:
+                self._items[item[0]] = item
+                if item[0] == "meaning":
+                    self.meaning = {key: [word.removeprefix('"') for word in words] for key, *words in item[1:]}
             case _:
-                raise Unreadable(f"{show(item)} is not an item, or stands twice")
+                raise Unreadable(f"{str(item)[:60]} is not an item, or stands twice or too late")
 
     def _declare(self, variable: Variable) -> None:
-        if variable.name in self.language.place:
-            raise Unreadable(f"the variable {variable.name} stands twice")
+        if variable.name in self.language.place or variable.name in self.language.defined:
+            raise Unreadable(f"the name {variable.name} stands twice")
         self.language.place[variable.name] = len(self.variables)
-        self.language.is_real.append(variable.is_real)
         self.variables.append(variable)
 
-    def _place(self, word: Item) -> int:
+    def place(self, word: Item) -> int:
+        """Return the place of the variable that a word names."""
         if (place := self.language.place.get(name(word))) is None:
             raise Unreadable(f"there is no variable {name(word)}")
         return place
 
-    def _add_row(self, table: int, source: int, label: str | None, outcomes: list[Item]) -> None:
-        read = []
-        for outcome in outcomes:
-            match outcome:
-                case [weight, target, *event] if len(event) <= 1 and integer(weight) >= 0:
-                    features = self._features.get(table, ())
-                    if integer(target) < 0 or any(integer(target) >= len(values) for _, values in features):
-                        raise Unreadable(f"a row leads to {target}, of which a feature says nothing")
-                    read.append((integer(weight), integer(target), self._place(event[0]) if event else None))
-                case _:
-                    raise Unreadable(f"{show(outcome)} is not an outcome of a row")
-        self._rows.setdefault(table, {}).setdefault(source, []).append((label, read))
+    def _table(self, word: Item) -> Table:
+        return self._tables.setdefault(self.place(word), Table())
 
-    # -- what is said of states
+    def checked(self, values: Any) -> State:
+        """Return the state that a list of values, or an object by names, is; Unreadable where it is none of this world."""
+        if isinstance(values, dict) and values.keys() == set(self.names):
+            values = [values[word] for word in self.names]
+        if not isinstance(values, list) or len(values) != len(self.names):
+            raise Unreadable(f"{str(values)[:60]} does not give {len(self.names)} values")
+        try:
+            numbers = [number(value) if isinstance(value, str) else value for value in values]
+            if not all(isinstance(value, int | float) for value in numbers):
+                raise Unreadable(f"{str(values)[:60]} is not a state")
+            return tuple(variable.put(value) for variable, value in zip(self.variables, numbers, strict=False))
+        except (ModelFault, OverflowError) as fault:
+            raise Unreadable(f"{str(values)[:60]} is not a state: {fault}") from None
+
+    def show(self, state: State) -> str:
+        """Return the state as `x=1,y=2`."""
+        return ",".join(f"{word}={value}" for word, value in zip(self.names, state, strict=False))
 
     def is_fail(self, state: State) -> bool:
         """Return whether the state is a fail state."""
@@ -388,151 +289,84 @@ class World:
     def _asked(self, function: Function, state: State) -> Any:
         try:
             return function(state)
-        except (ZeroDivisionError, OverflowError, ValueError) as error:
-            raise ModelFault(f"{error}, in {self.show(state)}") from None
-
-    def checked(self, values: Any) -> State:
-        """Return the state that a list of values or an object by names is; Unreadable where it is none of this world."""
-        if isinstance(values, dict) and values.keys() == set(self.names):
-            values = [values[key] for key in self.names]
-        if not isinstance(values, list) or len(values) != self.count:
-            raise Unreadable(f"{show(values)} does not give {self.count} values")
-        state = []
-        for variable, value in zip(self.variables, values, strict=False):
-            if isinstance(value, str):
-                value = number(value)
-            if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
-                raise Unreadable(f"{show(value)} is not a value of {variable.name}")
-            try:
-                state.append(variable.put(value))
-            except (ModelFault, OverflowError) as fault:
-                raise Unreadable(str(fault)) from None
-        return tuple(state)
-
-    def show(self, state: State) -> str:
-        """Return the state as `x=1,y=2`."""
-        return ",".join(f"{key}={value}" for key, value in zip(self.names, state, strict=False))
+        except (ModelFault, *ARITHMETIC_ERRORS) as fault:
+            raise ModelFault(f"{fault}, in {self.show(state)}") from None
 
     # -- what may happen
 
-    def moves(self, state: State) -> list[Move]:
-        """Return every enabled operator of the state; of a Markov chain the one move that is drawn."""
-        full = (*state, *self._scratch)
-        try:
-            found = [*self._moves(full), *self._row_moves(full)]
-        except (ZeroDivisionError, OverflowError, ValueError) as error:
-            raise ModelFault(f"{error}, in {self.show(state)}") from None
-        except ModelFault as fault:
-            raise ModelFault(f"{fault}, in {self.show(state)}") from None
-        if not self.is_chance or not found:
-            return found
-        mixed = []
-        for _, outcomes in found:
-            whole = sum(weight for weight, _ in outcomes)
-            mixed += [(Fraction(weight) / whole, target) for weight, target in outcomes]
+    def moves(self, state: State) -> list[tuple[str | None, Outcomes]]:
+        """Return every enabled operator, None for a silent one, with its outcomes; of a Markov chain the one move that is drawn."""
+        moves: list[tuple[str | None, Outcomes]] = self._asked(self._enabled, state)
+        if not self.is_chance or not moves:
+            return moves
+        shares = [Fraction(1) / sum(weight for weight, _ in outcomes) for _, outcomes in moves]
+        mixed = [(w * share, after) for share, (_, out) in zip(shares, moves, strict=True) for w, after in out]
         return [(None, mixed)]
 
-    def _moves(self, state: State) -> Iterator[Move]:
-        for operator in self._candidates(state):
-            if operator.guard(state):
+    def _enabled(self, state: Sequence[Any]) -> list[tuple[str | None, Outcomes]]:
+        full, moves = (*state, *self.scratch), []
+        for label, guard, branches in self._operators:
+            if guard(full):
+                weights = [weight(full) for weight, _ in branches]
                 try:
-                    yield operator.label, self._outcomes(operator, state)
+                    moves.append(
+                        (label, [(w, self._after(full, b)) for w, (_, b) in zip(weights, branches, strict=True) if w])
+                    )
                 except OutOfBounds:
-                    if not self.disables:
+                    if not self._disables:
                         raise
+                    continue
+                if min(weights) < 0 or not any(weights):
+                    raise ModelFault("the weights of an operator are below 0, or all 0")
+        for place, table in self._tables.items():
+            for label, outcomes in (
+                [] if any(full[event] for event in table.events) else table.rows.get(full[place], ())
+            ):
+                moves.append(
+                    (label, [(w, self._row(full, place, table, after, event)) for w, after, event in outcomes if w])
+                )
+                if min(w for w, *_ in outcomes) < 0 or not moves[-1][1]:
+                    raise ModelFault("the weights of a row are below 0, or all 0")
+        return moves
 
-    def _outcomes(self, operator: Operator, state: State) -> list[tuple[int | Fraction, State]]:
-        weights = [weight if computed is None else Fraction(computed(state)) for weight, computed, _ in operator.branches]
-        if min(weights) < 0 or not any(weights):
-            raise ModelFault("the weights of an operator are below 0, or all 0")
-        outcomes = []
-        for weight, (_, _, stages) in zip(weights, operator.branches, strict=True):
-            if weight:
-                after = state
-                for stage in stages:
-                    after = self._assigned(after, stage)
-                outcomes.append((weight, after[: self.count]))
-        return outcomes
+    def _after(self, state: State, stages: list[list[tuple[int, Function]]]) -> State:
+        for stage in stages:
+            after = list(state)
+            if len({place for place, _ in stage}) < len(stage):
+                raise ModelFault("a variable is assigned twice at once")
+            for place, value in stage:
+                after[place] = self.variables[place].put(value(state))
+            state = tuple(after)
+        return state[: len(self.names)]
 
-    def _assigned(self, before: State, stage: list[tuple[int, Function]]) -> State:
-        after = list(before)
-        if len({place for place, _ in stage}) < len(stage):
-            raise ModelFault("a variable is assigned twice at once")
-        for place, value in stage:
-            after[place] = self.variables[place].put(value(before))
+    def _row(self, state: State, place: int, table: Table, target: int, event: list[int]) -> State:
+        after = list(state[: len(self.names)])
+        for which, value in [
+            (place, target),
+            *((f, v[_within(target, len(v))]) for f, v in table.features),
+            *((e, 1) for e in event),
+        ]:
+            after[which] = self.variables[which].put(value)
         return tuple(after)
-
-    def _row_moves(self, state: State) -> Iterator[Move]:
-        for table, rows in self._rows.items():
-            events = self._events.get(table, ())
-            if any(state[event] for event in events):
-                continue
-            for label, outcomes in rows.get(state[table], ()):  # type: ignore[call-overload]
-                if not any(weight for weight, _, _ in outcomes):
-                    raise ModelFault("the weights of a row are all 0")
-                found = []
-                for weight, target, event in outcomes:
-                    if weight:
-                        after = list(state[: self.count])
-                        after[table] = self.variables[table].put(target)
-                        for feature, values in self._features.get(table, ()):
-                            after[feature] = self.variables[feature].put(values[target])
-                        if event is not None:
-                            after[event] = 1
-                        found.append((weight, tuple(after)))
-                yield label, found
-
-    # Of many operators whose guards begin with `(= x 3)` only those of the state's value of x are asked.
-    # SOUND: `and` is read from the left, so an operator is left out only where the first part of its guard is 0.
-
-    def _dispatch(self) -> tuple[int, dict[Any, list[Operator]], list[Operator]] | None:
-        firsts = [self._first(operator.test) for operator in self._operators]
-        counts = {place: sum(first is not None and first[0] == place for first in firsts) for place in range(self.count)}
-        best = max(counts, key=lambda place: counts[place], default=0)
-        if counts.get(best, 0) < 8:
-            return None
-        others = [operator for operator, first in zip(self._operators, firsts, strict=True) if first is None or first[0] != best]
-        table: dict[Any, list[Operator]] = {}
-        for value in {first[1] for first in firsts if first is not None and first[0] == best}:
-            table[value] = [
-                operator
-                for operator, first in zip(self._operators, firsts, strict=True)
-                if first is None or first[0] != best or first[1] == value
-            ]
-        return best, table, others
-
-    def _first(self, guard: Item) -> tuple[int, int] | None:
-        while isinstance(guard, list) and len(guard) > 1 and guard[0] == "and":
-            guard = guard[1]
-        match guard:
-            case ["=", str(word), str(value)] if word in self.language.place and value.lstrip("-").isdigit():
-                return self.language.place[word], int(value)
-        return None
-
-    def _candidates(self, state: State) -> list[Operator]:
-        if self._by_value is None:
-            return self._operators
-        place, table, others = self._by_value
-        return table.get(state[place], others)
 
     # -- where runs start
 
     def starts(self) -> Iterator[State]:
         """Yield every start state; a condition that is an error counts as true."""
-        if "starts" in self._conditions:
-            yield from (self.checked(item) for item in self._conditions["starts"][1:])
+        if "starts" in self._items:
+            yield from map(self.checked, self._items["starts"][1:])
             return
-        known: set[str] = set()
-        steps = []
+        steps, known = [], set()
         for place, low, high, conditions in self._ranges():
+            known.add(self.names[place])
             if low is None or high is None or (self.variables[place].is_real and low != high):
-                raise Unreadable(f"{self.variables[place].name} has infinitely many values to start with")
-            known.add(self.variables[place].name)
-            if any(not self.language.reads(condition) <= known for condition in conditions):
-                raise Unreadable(f"a start condition of {self.variables[place].name} reads a variable that comes later")
-            values = (low,) if low == high else range(int(low), int(high) + 1)
-            steps.append((place, values, [self.language.compile(condition) for condition in conditions]))
-        state: list[Any] = [None] * self.count
+                raise Unreadable(f"{self.names[place]} has infinitely many values to start with")
+            if not all(self.language.reads(condition) <= known for condition in conditions):
+                raise Unreadable(f"a start condition of {self.names[place]} reads a variable that comes later")
+            steps.append(
+                (place, (low,) if low == high else range(low, high + 1), [*map(self.language.compile, conditions)])
+            )
+        state: list[Any] = [None] * len(steps)
 
         def extend(depth: int) -> Iterator[State]:
             if depth == len(steps):
@@ -540,41 +374,45 @@ class World:
                 return
             place, values, conditions = steps[depth]
             for state[place] in values:
-                if all(self._may_hold(condition, state) for condition in conditions):
+                if all(_may_hold(condition, state) for condition in conditions):
                     yield from extend(depth + 1)
 
         yield from extend(0)
 
     def is_start(self, state: State) -> bool:
         """Return whether the state surely is a start state; a condition that is an error counts as false."""
-        if "starts" in self._conditions:
-            return any(self.checked(item) == state for item in self._conditions["starts"][1:])
-        for place, low, high, conditions in self._ranges():
-            if (low is not None and state[place] < low) or (high is not None and state[place] > high):
-                return False
-            if not all(self._asked(self.language.compile(condition), state) for condition in conditions):
-                return False
-        return True
+        if "starts" in self._items:
+            return any(self.checked(item) == state for item in self._items["starts"][1:])
+        return all(
+            (low is None or low <= state[place])
+            and (high is None or state[place] <= high)
+            and all(self._asked(self.language.compile(condition), state) for condition in conditions)
+            for place, low, high, conditions in self._ranges()
+        )
 
     def _ranges(self) -> list[tuple[int, Any, Any, list[Item]]]:
-        """Return what the start item says of each variable: its place, its range, and the conditions that follow."""
-        if "start" not in self._conditions:
-            raise Unreadable("the text says no start states")
+        """Return the place, the range and the conditions that the start item gives for each variable."""
         found = []
-        for item in self._conditions["start"][1:]:
-            if not isinstance(item, list) or len(item) < 3 or (place := self._place(item[0])) >= self.count:
-                raise Unreadable(f"{show(item)} is not a variable with its range")
-            low, high = (None if word == "*" else number(word) for word in item[1:3])
-            if self.variables[place].is_real:
-                low, high = (None if end is None else float(end) + 0.0 for end in (low, high))
-            found.append((place, low, high, item[3:]))
-        if sorted(place for place, *_ in found) != list(range(self.count)):
+        for word, low, high, *conditions in self._items.get("start", ["start"])[1:]:
+            put = self.variables[self.place(word)].put
+            ends = (None if end == "*" else put(number(end)) for end in (low, high))
+            found.append((self.place(word), *ends, conditions))
+        if sorted(place for place, *_ in found) != [*range(len(self.names))]:
             raise Unreadable("the start item does not name each variable once")
         return found
 
-    @staticmethod
-    def _may_hold(condition: Function, state: list[Any]) -> bool:
-        try:
-            return bool(condition(state))
-        except (ModelFault, ZeroDivisionError, OverflowError, ValueError):
-            return True
+
+class Table:
+    """Rows by the state that they leave, the variables that its number determines, and the flags that end its rows."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, list[tuple[str | None, list[tuple[int, int, list[int]]]]]] = {}
+        self.features: list[tuple[int, list[int]]] = []
+        self.events: list[int] = []
+
+
+def _may_hold(condition: Function, state: list[Any]) -> bool:
+    try:
+        return bool(condition(state))
+    except (ModelFault, *ARITHMETIC_ERRORS):
+        return True
