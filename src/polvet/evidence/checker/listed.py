@@ -283,7 +283,8 @@ def check_listed(world: World, evidence: Evidence, kind: str) -> tuple[str, dict
     the = List.of(world, evidence, Chooser(world) if row.who == "policy" else None)
     for column, read in row.columns.items():
         the.said[column] = the.column(column, read)
-    taken = [label_or_none(label) for label in the.said.get("taken", [])] or [None] * len(the.states)
+    has_taken = "taken" in the.said or "taken" in evidence
+    taken = the.column("taken", label_or_none) if has_taken else [None] * len(the.states)
     for k, state in enumerate(the.states):
         _check_state(the, row, k, state, taken[k])
     words = {"start": _check_starts(the, row), "bound": str(evidence.get("bound")), "taken": ""}

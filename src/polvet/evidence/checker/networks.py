@@ -281,7 +281,6 @@ def _apply(item: Sequence[Item]) -> Callable[[_Values], _Values]:
     entries = [(integer(c), *(None if word == "*" else float(number(word)) for word in ends)) for c, *ends in item[1:]]
     if unit in ("clip", "abs", "equal"):
         return lambda values: _straight(unit, entries, values)
-    _value(unit, 1.0, 1.0, 1.0)  # there is such a unit
 
     def apply(values: _Values) -> _Values:
         at, off = [], []

@@ -16,6 +16,8 @@ from .text import NUMBER, Item, Unreadable, integer, name, number, parse
 State: TypeAlias = tuple[Any, ...]  # an int or a float for each variable
 Outcomes: TypeAlias = list[tuple[Any, State]]  # weights, and the states after them
 Function: TypeAlias = Callable[[Sequence[Any]], Any]
+Stages: TypeAlias = list[list[tuple[int, Function]]]  # of assignments: the place of a variable, and its value
+Operator: TypeAlias = tuple[str | None, Function, list[tuple[Function, Stages]]]  # label, guard, weights with stages
 ARITHMETIC_ERRORS = (ZeroDivisionError, OverflowError, ValueError)
 
 
@@ -34,8 +36,8 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _alike(a: Any, b: Any) -> tuple[Any, Any]:
-    return (float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
+def _alike(join: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: join(float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else join(a, b)
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -43,48 +45,36 @@ def _power(a: Any, b: Any) -> Any:
         if b < 0 or (b > 63 and abs(a) > 1):
             raise ModelFault("a power of integers is out of range")
         return a**b
-    if isinstance(a, Fraction) and not isinstance(b, float) and b == int(b) and abs(b) <= 1024:
-        return a ** int(b)
-    return math.pow(float(a), float(b))
-
-
-def _on_doubles(function: Callable[..., float]) -> Callable[..., float]:
-    return lambda *values: function(*map(float, values))
-
-
-SEVERAL: dict[str, Callable[[Any, Any], Any]] = {  # two or more operands, from the left
-    "+": lambda a, b: a + b,
-    "*": lambda a, b: a * b,
-    "min": lambda a, b: min(_alike(a, b)),
-    "max": lambda a, b: max(_alike(a, b)),
-}
-TWO: dict[str, Callable[[Any, Any], Any]] = {
-    "-": lambda a, b: a - b,
-    "/": lambda a, b: float(a) / float(b),
-    "%": lambda a, b: a % abs(b),
-    "pow": _power,
-    "log": _on_doubles(lambda a, b: math.log(a) / math.log(b)),
-    "=": lambda a, b: a == b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-}
-ONE: dict[str, Callable[[Any], Any]] = {
-    "not": lambda a: not a,
-    "abs": abs,
-    "sgn": lambda a: (a > 0) - (a < 0),
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "trc": math.trunc,
-    **{
-        function.__name__: _on_doubles(function)
-        for function in (math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.sinh, math.cosh, math.tanh)
-        + (math.asinh, math.acosh, math.atanh, math.exp)
-    },
-}
+    exact = isinstance(a, Fraction) and not isinstance(b, float) and b == int(b) and abs(b) <= 1024
+    return a ** int(b) if exact else math.pow(a, b)
 
 
 def _exact_quotient(a: Any, b: Any) -> Any:
-    return float(a) / float(b) if isinstance(a, float) or isinstance(b, float) else Fraction(a) / Fraction(b)
+    return a / b if isinstance(a, float) or isinstance(b, float) else Fraction(a) / Fraction(b)
+
+
+FUNCTIONS = (math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.sinh, math.cosh, math.tanh)
+OPERATIONS: dict[str, tuple[int, Callable[..., Any]]] = {  # how many operands; -1: two or more, from the left
+    "not": (1, lambda a: not a),
+    "=": (2, lambda a, b: a == b),
+    "<": (2, lambda a, b: a < b),
+    "<=": (2, lambda a, b: a <= b),
+    "+": (-1, lambda a, b: a + b),
+    "-": (2, lambda a, b: a - b),
+    "*": (-1, lambda a, b: a * b),
+    "min": (-1, _alike(min)),
+    "max": (-1, _alike(max)),
+    "/": (2, lambda a, b: float(a) / float(b)),
+    "%": (2, lambda a, b: a % abs(b)),
+    "pow": (2, _power),
+    "log": (2, lambda a, b: math.log(float(a)) / math.log(float(b))),
+    "abs": (1, abs),
+    "sgn": (1, lambda a: (a > 0) - (a < 0)),
+    "floor": (1, math.floor),
+    "ceil": (1, math.ceil),
+    "trc": (1, math.trunc),
+    **{f.__name__: (1, f) for f in (*FUNCTIONS, math.asinh, math.acosh, math.atanh, math.exp)},
+}
 
 
 class Language:
@@ -104,12 +94,10 @@ class Language:
                 return lambda s: value
             case str() if item in self.defined:
                 return self.compile(self.defined[item], exact=exact)
-            case str() if (place := self.place.get(name(item))) is not None:
-                return (
-                    (lambda s: Fraction(s[place]) if isinstance(s[place], float) else s[place])
-                    if exact
-                    else lambda s: s[place]
-                )
+            case str() if (place := self.place.get(name(item))) is not None and not exact:
+                return lambda s: s[place]
+            case str() if place is not None:
+                return lambda s: Fraction(s[place]) if isinstance(s[place], float) else s[place]
             case [str(sign), *operands] if operands:
                 parts = [self.compile(operand, exact=exact) for operand in operands]
                 return self._operation(sign, parts, exact)
@@ -127,15 +115,13 @@ class Language:
             return lambda s: second(s) if first(s) else third(s)
         if sign == "at" and len(parts) > 1:
             return lambda s: parts[1 + _within(first(s), len(parts) - 1)](s)
-        if sign in ONE and len(parts) == 1:
-            one = ONE[sign]
-            return lambda s: finite(one(first(s)))
-        if sign in TWO and len(parts) == 2:
-            two = _exact_quotient if exact and sign == "/" else TWO[sign]
-            return lambda s: finite(two(first(s), second(s)))
-        if sign in SEVERAL and len(parts) > 1:
-            join = SEVERAL[sign]
-            return reduce(lambda f, g: lambda s: finite(join(f(s), g(s))), parts)
+        count, apply = OPERATIONS.get(sign, (0, abs))
+        if exact and sign == "/":
+            apply = _exact_quotient
+        if count == 1 == len(parts):
+            return lambda s: finite(apply(first(s)))
+        if count == len(parts) or (count < 0 and len(parts) > 1):
+            return reduce(lambda f, g: lambda s: finite(apply(f(s), g(s))), parts)
         raise Unreadable(f"there is no operation {sign} of {len(parts)} operands")
 
     def reads(self, item: Item) -> set[str]:
@@ -184,8 +170,10 @@ class World:
         self.scratch: list[Any] = []
         self.meaning: dict[str, list[str]] = {}
         self.policy: list[Item] | None = None
-        self._operators: list[tuple[str | None, Function, list[tuple[Function, list[list[tuple[int, Function]]]]]]] = []
-        self._tables: dict[int, Table] = {}
+        self._operators: list[Operator] = []
+        self._rows: dict[int, dict[Any, list[Operator]]] = {}  # by the variable that they test, and its value
+        self._features: dict[int, list[tuple[int, list[int]]]] = {}
+        self._events: dict[int, list[int]] = {}
         self._items: dict[str, list[Item]] = {}
         first, *items = parse(text) or [None]
         if first != ["flat", "1"]:
@@ -214,28 +202,29 @@ class World:
             case ["scratch", [kind, word, low, high], initial]:
                 self._declare(variable := Variable(kind, word, low, high))
                 self.scratch.append(variable.put(number(initial)))
-            case ["define", str(word), expression] if (
-                word not in self.language.defined and word not in self.language.place
-            ):
+            case ["define", str(word), expression] if name(word) not in {
+                **self.language.defined,
+                **self.language.place,
+            }:
                 compiled(expression)
                 self.language.defined[name(word)] = expression
             case ["operator", label, guard, *branches] if branches:
-                made = []
+                made: list[tuple[Function, Stages]] = []
                 for keyword, weight, *stages in branches:
                     if keyword != "branch" or any(stage[:1] != ["then"] for stage in stages):
                         raise Unreadable(f"{str(item)[:60]} has a part that is neither a branch nor a stage")
                     assigned = [[(place(word), compiled(value)) for word, value in stage[1:]] for stage in stages]
                     made.append((compiled(weight, exact=True), assigned))
-                self._operators.append((None if label == "-" else name(label), compiled(guard), made))
+                self._operators.append((_label(label), compiled(guard), made))
             case ["feature", word, table, *values]:
-                self._table(table).features.append((place(word), [integer(value) for value in values]))
+                self._features.setdefault(place(table), []).append((place(word), [*map(integer, values)]))
             case ["event", table, *words]:
-                self._table(table).events += map(place, words)
+                self._events.setdefault(place(table), []).extend(map(place, words))
             case ["rows", table, [source, label], *outcomes] if outcomes:
-                made_rows = [(integer(w), integer(s), [place(word) for word in event]) for w, s, *event in outcomes]
-                self._table(table).rows.setdefault(integer(source), []).append(
-                    (None if label == "-" else name(label), made_rows)
-                )
+                key, events = place(table), self._events.get(place(table), [])
+                made = [(_constant(integer(w)), self._stage(key, integer(s), event)) for w, s, *event in outcomes]
+                operator = _label(label), lambda s: not any(s[event] for event in events), made
+                self._rows.setdefault(key, {}).setdefault(integer(source), []).append(operator)
             case ["policy", *parts] if self.policy is None and parts:
                 self.policy = parts
             case ["fail" | "goal", _] | ["start" | "starts" | "meaning", *_] if item[0] not in self._items:
@@ -257,8 +246,10 @@ class World:
             raise Unreadable(f"there is no variable {name(word)}")
         return place
 
-    def _table(self, word: Item) -> Table:
-        return self._tables.setdefault(self.place(word), Table())
+    def _stage(self, table: int, target: int, event: list[Item]) -> Stages:
+        """Return what an outcome of a row assigns: the next number, what it determines, and the event."""
+        values = [(table, target), *((word, column[target]) for word, column in self._features.get(table, ()))]
+        return [[(word, _constant(value)) for word, value in [*values, *((self.place(word), 1) for word in event)]]]
 
     def checked(self, values: Any) -> State:
         """Return the state that a list of values, or an object by names, is; Unreadable where it is none of this world."""
@@ -303,33 +294,23 @@ class World:
         mixed = [(w * share, after) for share, (_, out) in zip(shares, moves, strict=True) for w, after in out]
         return [(None, mixed)]
 
-    def _enabled(self, state: Sequence[Any]) -> list[tuple[str | None, Outcomes]]:
+    def _enabled(self, state: State) -> list[tuple[str | None, Outcomes]]:
         full, moves = (*state, *self.scratch), []
-        for label, guard, branches in self._operators:
+        rows = [operator for place, rows in self._rows.items() for operator in rows.get(state[place], ())]
+        for label, guard, branches in (*self._operators, *rows):
             if guard(full):
                 weights = [weight(full) for weight, _ in branches]
+                if min(weights) < 0 or not any(weights):
+                    raise ModelFault("the weights of an operator are below 0, or all 0")
                 try:
-                    moves.append(
-                        (label, [(w, self._after(full, b)) for w, (_, b) in zip(weights, branches, strict=True) if w])
-                    )
+                    possible = [(w, stages) for w, (_, stages) in zip(weights, branches, strict=True) if w]
+                    moves.append((label, [(weight, self._after(full, stages)) for weight, stages in possible]))
                 except OutOfBounds:
                     if not self._disables:
                         raise
-                    continue
-                if min(weights) < 0 or not any(weights):
-                    raise ModelFault("the weights of an operator are below 0, or all 0")
-        for place, table in self._tables.items():
-            for label, outcomes in (
-                [] if any(full[event] for event in table.events) else table.rows.get(full[place], ())
-            ):
-                moves.append(
-                    (label, [(w, self._row(full, place, table, after, event)) for w, after, event in outcomes if w])
-                )
-                if min(w for w, *_ in outcomes) < 0 or not moves[-1][1]:
-                    raise ModelFault("the weights of a row are below 0, or all 0")
         return moves
 
-    def _after(self, state: State, stages: list[list[tuple[int, Function]]]) -> State:
+    def _after(self, state: State, stages: Stages) -> State:
         for stage in stages:
             after = list(state)
             if len({place for place, _ in stage}) < len(stage):
@@ -338,16 +319,6 @@ class World:
                 after[place] = self.variables[place].put(value(state))
             state = tuple(after)
         return state[: len(self.names)]
-
-    def _row(self, state: State, place: int, table: Table, target: int, event: list[int]) -> State:
-        after = list(state[: len(self.names)])
-        for which, value in [
-            (place, target),
-            *((f, v[_within(target, len(v))]) for f, v in table.features),
-            *((e, 1) for e in event),
-        ]:
-            after[which] = self.variables[which].put(value)
-        return tuple(after)
 
     # -- where runs start
 
@@ -402,13 +373,12 @@ class World:
         return found
 
 
-class Table:
-    """Rows by the state that they leave, the variables that its number determines, and the flags that end its rows."""
+def _label(word: Item) -> str | None:
+    return None if word == "-" else name(word)
 
-    def __init__(self) -> None:
-        self.rows: dict[Any, list[tuple[str | None, list[tuple[int, int, list[int]]]]]] = {}
-        self.features: list[tuple[int, list[int]]] = []
-        self.events: list[int] = []
+
+def _constant(value: int) -> Function:
+    return lambda s: value
 
 
 def _may_hold(condition: Function, state: list[Any]) -> bool:
