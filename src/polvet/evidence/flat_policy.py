@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from polvet.errors import InputError, Where
 from polvet.evidence.flat_text import Piece, Terms, double, word
-from polvet.evidence.flat_world import Span, span_of, span_of_value
+from polvet.evidence.flat_world import Span, span_of_value, spans_of
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import (
     EQUALITY,
@@ -238,7 +238,7 @@ def _input(fitted: Fitted, name: str, one: Input) -> Expression:
     assert not isinstance(one, InputFunction)
     if isinstance(one, int):
         return Name(network.variables[one].name)
-    spans = {variable.name: ends for variable in network.variables if (ends := span_of(variable)) is not None}
+    spans = spans_of(network)
     spread: list[Span | None] = [spans.get(variable) for variable in names(one)]
     if kind_over(network, one) is Kind.INT:
         spread.append(span_of_value(one, spans))

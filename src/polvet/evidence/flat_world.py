@@ -29,6 +29,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
+    conjuncts,
 )
 from polvet.model.folding import value_of
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
@@ -50,6 +51,10 @@ COMBINED: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
 }
 Span = tuple[Fraction, Fraction]
 """The numbers between two ends."""
+Box = Mapping[str, tuple[int, int]]
+"""Variables with least and greatest values."""
+NO_BOX: Box = {}
+FAR = 2**100
 Writes = list[tuple[Name | Select, int]]
 """The assignments of a stage: targets, and the nodes of their values."""
 
@@ -75,6 +80,8 @@ class FlatWorld:
         self._scratch = [one for one in network.scratch if one.name in _needed(network)]
         self._variables = {one.name: one for one in (*network.variables, *self._scratch)}
         self._edges: dict[int, _Edge] = {}
+        self._boxes: dict[int, Box | None] = {}
+        self._spans = spans_of(network)
 
     def declarations(self) -> Iterator[list[Piece]]:
         """Yield the items of the variables."""
@@ -107,19 +114,40 @@ class FlatWorld:
         if isinstance(self.network.edges, TableMoves):
             yield from self._rows(self.network.edges)
             return
-        count = sum(
-            prod(sum(len(self.network.edges[k].branches) for k in edges) for edges in joint.participants)
-            for joint in self.network.joints
-        )
-        if count > MOST_BRANCHES:
-            raise InputError(
-                f"its operators have {count:,} branches when automata are joined; at most {MOST_BRANCHES:,} are written.",
-                self.network.model.where,
-                "Make the constants smaller, or synchronise fewer automata.",
-            )
+        count = 0
         for joint in self.network.joints:
-            for numbers in product(*joint.participants):
-                yield self._operator(joint.label, [self._edge(number) for number in numbers], numbers[0])
+            for numbers in self._together(joint.participants, ()):
+                edges = [self._edge(number) for number in numbers]
+                count += prod(len(edge.branches) for edge in edges)
+                if count > MOST_BRANCHES:
+                    raise InputError(
+                        f"its operators have more than {MOST_BRANCHES:,} branches when automata are joined.",
+                        self.network.model.where,
+                        "Make the constants smaller, or synchronise fewer automata.",
+                    )
+                yield self._operator(joint.label, edges, numbers[0])
+
+    def _together(
+        self, participants: Sequence[Sequence[int]], chosen: tuple[int, ...], box: Box | None = NO_BOX
+    ) -> Iterator[tuple[int, ...]]:
+        """Yield the edges that may move together: one of each participant, whose guards do not exclude each other.
+
+        SOUND: a combination is left out only if no guard of it, up to the one that excludes it, can be an error.
+        """
+        if len(chosen) == len(participants):
+            yield chosen
+            return
+        for number in participants[len(chosen)]:
+            met = None if box is None else _met(box, self._box(number))
+            if met is None or all(low <= high for low, high in met.values()):
+                yield from self._together(participants, (*chosen, number), met)
+
+    def _box(self, number: int) -> Box | None:
+        """Return between which values an edge's guard has variables; None where computing the guard may be an error."""
+        if number not in self._boxes:
+            guard = self.network.edges[number].guard
+            self._boxes[number] = _box_of(guard) if _is_sure(guard, self._spans) else None
+        return self._boxes[number]
 
     def _operator(self, label: str | None, edges: Sequence[_Edge], first: int) -> list[Piece]:
         true = self.terms.of(TRUE)
@@ -230,12 +258,12 @@ class FlatWorld:
                     self.network.edges[first].where,
                     "Give the assignments different indices.",
                 )
-            value = self._met(terms.node(word(name)), met)
+            value = self._after(terms.node(word(name)), met)
             for test in inside.get(name, ()):
                 value = terms.node("ite", test, value, terms.node("error"))
             yield name, value
 
-    def _met(self, own: int, met: Sequence[tuple[int, int]]) -> int:
+    def _after(self, own: int, met: Sequence[tuple[int, int]]) -> int:
         """Return the value of a variable after these writes: of the one that meets it, its own without any, an error of two."""
         terms, true, error = self.terms, self.terms.of(TRUE), self.terms.node("error")
         value, later = own, self.terms.of(FALSE)
@@ -289,6 +317,38 @@ def value_of_initial(variable: Variable) -> str:
     return double(Fraction(variable.initial)) if variable.kind is Kind.REAL else str(int(variable.initial))
 
 
+# -- which edges exclude each other
+
+
+def _box_of(guard: Expression) -> Box:
+    """Return the bounds that a guard's conjuncts give integers and truth values by comparing them with numbers."""
+    box: dict[str, tuple[int, int]] = {}
+    for part in conjuncts(guard):
+        match part:
+            case Name(name):
+                low, high = 1, 1
+            case Unary("¬", Name(name)):
+                low, high = 0, 0
+            case Binary(operator, Name(name), IntLiteral(value)):
+                low = value + (operator == ">") if operator in ("=", "≥", ">") else -FAR
+                high = value - (operator == "<") if operator in ("=", "≤", "<") else FAR
+            case _:
+                continue
+        least, most = box.get(name, (-FAR, FAR))
+        box[name] = max(least, low), min(most, high)
+    return box
+
+
+def _met(box: Box, other: Box | None) -> Box | None:
+    if other is None:
+        return None
+    both = dict(box)
+    for name, (low, high) in other.items():
+        least, most = both.get(name, (-FAR, FAR))
+        both[name] = max(least, low), min(most, high)
+    return both
+
+
 # -- which transient variables matter: those that are read, and those in whose assignments something may go wrong
 
 
@@ -297,7 +357,7 @@ def _needed(network: Network) -> set[str]:
     scratch = {one.name: one for one in network.scratch}
     if not scratch or isinstance(network.edges, TableMoves):
         return set()  # the rewards of a table are numbers
-    spans = {one.name: span for one in network.variables if (span := span_of(one)) is not None}
+    spans = spans_of(network)
     updates = [update for edge in network.edges for branch in edge.branches for update in branch.updates]
     needed = _met_twice(network, scratch)
     pending = []
@@ -352,6 +412,11 @@ def _is_harmless(update: Update, scratch: Mapping[str, Variable], spans: Mapping
         return variable.lower is None and variable.upper is None
     whole = variable.kind is Kind.INT or value_of(update.value) is not None
     return whole and bounds[0] <= ends[0] and ends[1] <= bounds[1]
+
+
+def spans_of(network: Network) -> dict[str, Span]:
+    """Return between which numbers the values of variables are."""
+    return {one.name: span for one in network.variables if (span := span_of(one)) is not None}
 
 
 def span_of(variable: Variable) -> Span | None:
