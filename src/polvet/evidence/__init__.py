@@ -1,1 +1,1 @@
-"""What an engine hands to the world: the flat text of a task and a policy, and evidence about it."""
+"""What is claimed, written out: the flat text of a world and a policy, and (in `checker/`) what judges evidence about it."""
