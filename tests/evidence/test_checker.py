@@ -95,7 +95,10 @@ def sure_end(game):
     inside = game.reached(game.starts)
     moves = {s: [] if game.is_over(s) else game.policy_moves(s)[0] or [] for s in inside}
     enough = any if game.fair else all
-    near = lambda s, rank: bool(moves[s]) and enough(any(t in rank for _, t in move) for move in moves[s])
+
+    def near(s, rank):
+        return bool(moves[s]) and enough(any(t in rank for _, t in move) for move in moves[s])
+
     rank = distances([s for s in inside if not moves[s]], near, inside)
     listed = sorted(inside)
     return {"kind": "sure-end", "states": [*map(state, listed)], "rank": [rank.get(s, 0) for s in listed]}
@@ -103,7 +106,10 @@ def sure_end(game):
 
 def strong_cyclic(game):
     inside = {s for s in range(game.size) if not game.fails(s)}
-    options = lambda s: [] if game.is_over(s) else list((game.moves(s) or {}).values())
+
+    def options(s):
+        return [] if game.is_over(s) else list((game.moves(s) or {}).values())
+
     won = game.surely_reaches(options, game.goal - game.fail, inside)
     enough, rank, action = any if game.fair else all, dict.fromkeys(won & game.goal, 0), {}
     while more := {
@@ -127,7 +133,10 @@ def ranks(game, value, choices):
         return mean >= value[s] and any(t in rank or not value[t] for _, t in move)
 
     ended = [s for s in value if not value[s] or not choices(s)]
-    near = lambda s, rank: all(any(keeps(s, move, rank) for move in moves) for moves in choices(s))
+
+    def near(s, rank):
+        return all(any(keeps(s, move, rank) for move in moves) for moves in choices(s))
+
     return distances(ended, near, set(value))
 
 
@@ -166,7 +175,10 @@ def conflict(game):
 
 def permissive(game):
     game.faulty, listed = set(), [*range(game.size)]
-    moves_of = lambda s: [move for moves in all_choices(game)(s) for move in moves]
+
+    def moves_of(s):
+        return [move for moves in all_choices(game)(s) for move in moves]
+
     value = {s: game.worst_risk(s, moves_of) for s in listed}
     allowed = [[] if game.is_over(s) else list(game.moves(s)) for s in listed]
     bound = max((value[s] for s in game.starts if s in value), default=0)
@@ -211,7 +223,7 @@ def run(game):
     """A run of the policy to wherever it fails, or ends."""
     paths, pending = {s: ([s], []) for s in game.starts}, list(game.starts)
     for s in pending:
-        moves, end = ((), "fail" if s in game.fail else "goal") if game.is_over(s) else game.policy_moves(s)
+        _moves, end = ((), "fail" if s in game.fail else "goal") if game.is_over(s) else game.policy_moves(s)
         states, actions = paths[s]
         if end in ("fail", "stuck", "deadlock"):
             return {"kind": "run", "states": [*map(state, states)], "actions": actions, "end": end}
@@ -274,7 +286,10 @@ def truth(game: Game, evidence) -> bool:
             return won == inside and bool(inside)
         case "strong-cyclic":
             inside = {s for s in range(game.size) if not game.fails(s)}
-            options = lambda s: [] if game.is_over(s) else list((game.moves(s) or {}).values())
+
+            def options(s):
+                return [] if game.is_over(s) else list((game.moves(s) or {}).values())
+
             won = game.surely_reaches(options, game.goal - game.fail, inside)
             return bool(evidence["start"]) and all(states[k] in won for k in evidence["start"])
         case "no-strong-cyclic":
@@ -285,7 +300,10 @@ def truth(game: Game, evidence) -> bool:
             return bool(evidence["start"]) and all(states[k] not in won for k in evidence["start"])
         case "permissive":
             allowed = dict(zip(states, evidence["allowed"], strict=True))
-            moves_of = lambda s: [] if game.is_over(s) else [m for a in allowed[s] for m in (game.moves(s) or {})[a]]
+
+            def moves_of(s):
+                return [] if game.is_over(s) else [m for a in allowed[s] for m in (game.moves(s) or {})[a]]
+
             seen, pending = set(game.starts), list(game.starts)
             while pending:
                 s = pending.pop()
