@@ -8,11 +8,13 @@ Putting back  worlds/clonable.py
 Checked    each step is made twice, and a state that is reached again by another way is tried again: what then differs is chance
            that was not declared, or a key that leaves something out; and random runs of the environment are compared with the
            table. Rewards that differ by the way there are left out of the model. Cut episodes (`truncated`) go on
+Masks      what the environment masks is not tried: it is not applicable. What it shows and masks in a state must not depend on the way
 Limits     SOUND as far as the key tells states apart: the checks look for differences, they do not prove that there are none
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,7 +27,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
 from polvet.model.tables import RESERVED, Outcome, TransitionTable
 from polvet.worlds.chance import Enumerating, NotEnumerable, iter_scripts, read_cuts
-from polvet.worlds.clonable import Clonable, Restore, Snapshot, answer_of
+from polvet.worlds.clonable import Clonable, Restore, Snapshot, answer_of, count_actions
 from polvet.worlds.table import exact_reward
 
 MOST_STATES = 100_000
@@ -65,6 +67,8 @@ class Enumerated:
     starts: tuple[int, ...]
     rows: Mapping[tuple[int, int], tuple[StepResult, ...]]
     rewarded: bool  # whether rewards are functions of states and actions
+    shown: Mapping[int, Any]  # what an agent observes, by state; empty where that is no function of the state
+    masks: Masks
     state_of: Key
     where: Where
 
@@ -78,6 +82,7 @@ def enumerate_env(
     restore: Restore | None = None,
     seeds: Sequence[int] | None = None,
     cuts: Sequence[Any] = (),
+    masks: Masks | None = None,
     budget: Budget = UNLIMITED,
 ) -> Enumerated:
     """Return all states that the environment can reach from its resets (with `seeds`: from these resets only)."""
@@ -90,21 +95,79 @@ def enumerate_env(
         env = env.env
     chance = getattr(whole.unwrapped, "np_random", None)
     try:
-        return _Enumeration(Clonable(env, snapshot, restore), where, state, read_cuts(cuts), budget).run(seeds)
+        world, masks = Clonable(env, snapshot, restore), masks or Masks(env, where)
+        return _Enumeration(world, where, state, read_cuts(cuts), masks, budget).run(seeds)
     finally:
         whole.unwrapped.np_random = chance  # where steps are made in the user's own object, its chance is its own again
 
 
-def wrappers_of(env: Any) -> Iterator[type]:
-    """Yield the classes of the environment's wrappers, from outside."""
+def layers_of(env: Any) -> Iterator[Any]:
+    """Yield the environment's wrappers, from outside, and then what they wrap."""
     while env is not env.unwrapped:
-        yield type(env)
+        yield env
         env = env.env
+    yield env
+
+
+def wrappers_of(env: Any) -> list[type]:
+    """Return the classes of the environment's wrappers, from outside."""
+    return [type(one) for one in layers_of(env)][:-1]
+
+
+def steps_of(env: Any) -> int | None:
+    """Return after how many steps a wrapper ends episodes; None: never."""
+    limits = [one._max_episode_steps for one in layers_of(env) if type(one).__name__ == "TimeLimit"]
+    return min(map(int, limits), default=None)
+
+
+class Masks:
+    """Which actions an environment leaves open: by `action_masks()`, of it or of a wrapper, or by `info["action_mask"]`.
+
+    `wanted` says whether masked actions are not applicable. None: they are not where there is `action_masks()`, as that is what a
+    learner asks; a mask in an info that forbids something is refused, since nothing tells whether agents keep to it.
+    """
+
+    def __init__(self, env: Any, where: Where, wanted: bool | None = None) -> None:
+        self.where, self.actions = where, count_actions(env, where)
+        self.wanted, self.used = wanted, wanted is not False and _asked(env) is not None
+
+    def of(self, env: Any, info: Any) -> tuple[bool, ...]:
+        """Return for each action whether it is open where the environment is, which showed this info."""
+        if self.wanted is False:
+            return (True,) * self.actions
+        asked = _asked(env)
+        given = info.get("action_mask") if isinstance(info, Mapping) else None
+        if asked is not None:
+            given = answer_of("action_masks", self.where, "Make it answer in every state, or give masks=False.", asked)
+        if given is None and asked is None and not self.wanted:
+            return (True,) * self.actions
+        mask = tuple(bool(one) for one in np.asarray(given).reshape(-1))
+        if len(mask) != self.actions or not any(mask):
+            what = f"a mask of its actions is {given!r}, which leaves none of the {self.actions} actions open."
+            raise InputError(what, self.where, "Leave one open in every state, or give masks=False.")
+        if asked is None and self.wanted is None and not all(mask):
+            what = f"an info masks the action {mask.index(False)}, and nothing tells whether agents keep to that."
+            hint = "Give masks=True (masked actions are not applicable), or masks=False (they are as the environment takes them)."
+            raise InputError(what, self.where, hint)
+        self.used = self.used or bool(self.wanted)
+        return mask
+
+
+def _asked(env: Any) -> Callable[[], Any] | None:
+    """Return the function that learners ask for masks; None where there is none."""
+    asked = (getattr(one, "action_masks", None) for one in layers_of(env))
+    return next((one for one in asked if callable(one)), None)
 
 
 class _Enumeration:
     def __init__(
-        self, world: Clonable, where: Where, state: StateOf | None, cuts: tuple[Fraction, ...], budget: Budget
+        self,
+        world: Clonable,
+        where: Where,
+        state: StateOf | None,
+        cuts: tuple[Fraction, ...],
+        masks: Masks,
+        budget: Budget,
     ) -> None:
         self.world, self.where, self.cuts, self.budget = world, where, cuts, budget
         self.is_named = state is not None
@@ -116,6 +179,10 @@ class _Enumeration:
         self.pending: list[tuple[int, Any]] = []  # states to be tried, with their snapshots
         self.again: set[int] = set()  # states that were tried a second time
         self.rewarded = True
+        self.masks = masks
+        self.shown: dict[int, Any] = {}
+        self.open: dict[int, tuple[bool, ...]] = {}
+        self.is_shown = True  # what is shown is a function of the state
 
     def run(self, seeds: Sequence[int] | None) -> Enumerated:
         starts = self._starts(seeds)
@@ -132,7 +199,9 @@ class _Enumeration:
                 raise InputError(what, self.where, "Return the same names for all.")
             names = ()  # observations of some states hold other numbers than integers, or more of them
         features = {name: tuple(one[name] for one in self.decoded) for name in names}
-        return Enumerated(tuple(self.numbers), features, starts, self.rows, self.rewarded, self.state_of, self.where)
+        shown = self.shown if self.is_shown else {}
+        keys, of, where = tuple(self.numbers), self.state_of, self.where
+        return Enumerated(keys, features, starts, self.rows, self.rewarded, shown, self.masks, of, where)
 
     def _starts(self, seeds: Sequence[int] | None) -> tuple[int, ...]:
         starts: dict[int, None] = {}
@@ -140,8 +209,7 @@ class _Enumeration:
             for seed in seeds:
                 if not isinstance(seed, int | np.integer):
                     raise InputError(f"{seed!r} in `seeds` is no integer.", self.where, "Give seeds=[0, 1, 2].")
-                observation = self._reset(seed=int(seed))
-                starts[self._number(observation, None)] = None
+                starts[self._number(*self._reset(seed=int(seed)), None)] = None
             return tuple(starts)
         self._reset(seed=0)
         saved = self.world.save()
@@ -149,8 +217,7 @@ class _Enumeration:
             for chance in iter_scripts(self.cuts):
                 self.world.put_back(saved)
                 self.world.env.unwrapped.np_random = chance
-                observation = self._reset()
-                starts[self._number(observation, None)] = None
+                starts[self._number(*self._reset(), None)] = None
         except NotEnumerable as why:
             raise InputError(
                 f"the start states cannot be enumerated: {why}.",
@@ -159,8 +226,8 @@ class _Enumeration:
             ) from None
         return tuple(starts)
 
-    def _reset(self, **given: int) -> Any:
-        """Begin an episode and return what it shows."""
+    def _reset(self, **given: int) -> tuple[Any, Any]:
+        """Begin an episode and return what it shows, and its info."""
         try:
             shown = self.world.env.reset(**given)
         except NotEnumerable:
@@ -170,11 +237,22 @@ class _Enumeration:
             raise InputError(what, self.where, "Correct the environment.") from error
         if not isinstance(shown, tuple) or len(shown) != 2:
             raise InputError("reset does not return two things.", self.where, "Follow Gymnasium's interface.")
-        return shown[0]
+        return shown
 
-    def _number(self, observation: Any, path: tuple[int, int] | None) -> int:
+    def _number(self, observation: Any, info: Any, path: tuple[int, int] | None) -> int:
         """Return the number of the state that the environment is in and goes on from: it is to be tried, at most twice."""
         number = self._known(observation)
+        mask = self.masks.of(self.world.env, info)
+        if self.open.setdefault(number, mask) != mask:
+            raise InputError(
+                f"its masks differ in the same state when the state is reached another way, {self._way(number)}.",
+                self.where,
+                "Give a `state` function that tells apart what matters.",
+            )
+        if number not in self.shown:
+            self.shown[number] = copy.deepcopy(observation)
+        elif self.is_shown and not are_equal(self.shown[number], observation):
+            self.is_shown = False
         if number not in self.paths:
             self.paths[number] = path
             self.pending.append((number, self.world.save()))
@@ -206,7 +284,7 @@ class _Enumeration:
 
     def _try(self, number: int, saved: Any) -> None:
         """Make every step from the state, twice; where it was tried before, both must agree."""
-        for action in range(self.world.actions):
+        for action in np.flatnonzero(self.open[number]).tolist():
             outcomes = self._outcomes(number, action, saved)
             known = self.rows.setdefault((number, action), outcomes)
             once_more = self._outcomes(number, action, saved) if known is outcomes else None
@@ -259,7 +337,7 @@ class _Enumeration:
                 f"the third thing that step({action}) returns, whether the episode ends, is no truth value: {ended!r}."
             )
             raise InputError(what, self.where, "Follow Gymnasium's interface.")
-        following = self._known(observation) if ended else self._number(observation, (number, action))
+        following = self._known(observation) if ended else self._number(observation, info, (number, action))
         return StepResult(chance.probability, following, float(reward), bool(ended), info)
 
     def _way(self, number: int) -> str:
@@ -311,26 +389,38 @@ def find_difference(world: Enumerated, env: Any, *, seeds: Sequence[int] | None 
     """
     rng = np.random.default_rng(0)
     numbers = {key: number for number, key in enumerate(world.keys)}
-    actions = 1 + max((action for _, action in world.rows), default=0)
+    options: dict[int, list[int]] = {}
+    for state, action in world.rows:
+        options.setdefault(state, []).append(action)
     for episode in range(EPISODES):
         seed = int(seeds[episode % len(seeds)]) if seeds else episode
-        observation, _ = env.reset(seed=seed)
+        observation, info = env.reset(seed=seed)
         number = numbers.get(world.state_of(env, observation)[0])
         if number is None or number not in world.starts:
             return f"reset(seed={seed}) leads to a state that is no start state of the model"
         path: list[int] = []
         for _ in range(STEPS):
-            action = int(rng.integers(actions))
-            observation, _, ended, cut, _ = env.step(action)
+            assert number is not None
+            if np.flatnonzero(world.masks.of(env, info)).tolist() != options[number]:
+                return f"after reset(seed={seed}) and the actions {path}, other actions are masked than in the model"
+            action = int(rng.choice(options[number]))
+            observation, _, ended, cut, info = env.step(action)
             path.append(action)
             following = numbers.get(world.state_of(env, observation)[0])
             if not any((one.state, one.ended) == (following, ended) for one in world.rows[number, action]):
                 return f"after reset(seed={seed}) and the actions {path}, the environment is where the model is not"
             if ended or cut:
                 break
-            assert following is not None
             number = following
     return None
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Return whether two observations are the same; what cannot be compared is not."""
+    try:
+        return _frozen(one, Where("env")) == _frozen(other, Where("env"))
+    except InputError:
+        return False
 
 
 def _shape(row: Sequence[StepResult]) -> list[tuple[Fraction, int, bool]]:
