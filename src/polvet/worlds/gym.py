@@ -51,8 +51,8 @@ from polvet.worlds.table import OBSERVED, ROLES, build_table, exact_distribution
 PREFIX = "gym:"
 PACKAGES = {"MiniGrid": "minigrid"}
 """Environments whose package registers them only when it is imported."""
-MOST_PAIRS = 5_000
-"""Steps of a table that are tried, evenly chosen among more."""
+MOST_PAIRS, TRIES = 5_000, 50
+"""Steps of a table that are tried, evenly chosen among more, and how often where their outcomes are random."""
 OTHER_TABLE = "Pass env.unwrapped, or make an environment whose P is what its steps do."
 ROW = "Write {state: {action: [(probability, next state, reward, terminated), ...]}}."
 Judge = Callable[[Mapping[str, int], float, bool, Mapping[str, Any]], bool]
@@ -272,7 +272,7 @@ class _TriedTable:
         self.shown = self.shown if self.is_shown else {}
 
     def _visit(self) -> bool:
-        """Make every step, from the state set to its number; return whether that could be done."""
+        """Make every step, from the state set to its number, until all that may follow was seen; return whether that could be done."""
         inner = self.env.unwrapped
         pairs = [(index(state), int(action)) for state, row in self.given.items() for action in row]
         try:
@@ -280,12 +280,18 @@ class _TriedTable:
                 observation, info = self.env.reset(seed=seed)
                 self._note(index(inner.s), observation, info)
             for state, action in pairs[:: 1 if self.masks.used else 1 + len(pairs) // MOST_PAIRS]:
-                inner.s = state
-                observation, reward, ended, _, info = self.env.step(action)
-                if not self._has(state, action, (index(inner.s), float(reward), bool(ended))):
+                following = {int(one[1]) for one in self.given[state][action] if one[0] > 0 and not one[3]}
+                for _ in range(TRIES):
+                    inner.s = state
+                    observation, reward, ended, _, info = self.env.step(action)
+                    if not self._has(state, action, (index(inner.s), float(reward), bool(ended))):
+                        raise ValueError
+                    if not ended:
+                        self._note(index(inner.s), observation, info)
+                    if following <= self.shown.keys():
+                        break
+                if self.masks.used and not following <= self.shown.keys():
                     raise ValueError
-                if not ended:
-                    self._note(index(inner.s), observation, info)
         except InputError:
             raise
         except Exception:  # it has no such number, or more to it than that, or cannot run at all
