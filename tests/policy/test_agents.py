@@ -214,7 +214,9 @@ def test_an_agent_of_a_smaller_map_is_refused_as_the_library_does(kind, tmp_path
         model.predict(np.array([63]), deterministic=True)
     for task in (polvet.from_gym(large), polvet.load("gym:FrozenLake-v1?map_name=8x8")):
         for what in (model, tmp_path / "agent.zip"):
-            with pytest.raises(InputError, match="observes 16 values of 's', from 0 on; the world has 0 to 63"):
+            with pytest.raises(
+                InputError, match="observes 16 values of 's', from 0 on; the world has those from 0 to 63"
+            ):
                 task.policy(what)
     assert polvet.from_gym(small).policy(model)
 
@@ -263,3 +265,36 @@ def test_what_a_table_shows_is_followed_where_numbers_are_shown_otherwise():
     task = polvet.from_gym(env, state=lambda number: {"turned": 15 - number})
     with pytest.raises(InputError, match="which is turned; the task reads s"):
         task.policy(model)
+
+
+class Ring(gymnasium.Env):
+    """Its table is all that it keeps by numbers: where it is has another name than `s`."""
+
+    def __init__(self, honest=True):
+        self.observation_space, self.action_space = spaces.Discrete(5), spaces.Discrete(2)
+        self.initial_state_distrib = (1.0, 0, 0, 0, 0)
+        self.P = {s: {a: [(1.0, (s + (1, 2)[a]) % 5, 0.0, (s + a) % 5 == 3)] for a in range(2)} for s in range(5)}
+        self.place, self.honest = 0, honest
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0
+        return 0, {}
+
+    def step(self, action):
+        _, self.place, reward, ends = self.P[self.place][int(action)][0]
+        return self.place if self.honest else 0, reward, ends, False, {}
+
+
+def test_a_table_of_which_nothing_can_be_set_is_run_and_one_that_steps_do_not_follow_is_refused():
+    task = polvet.from_gym(Ring(), goal="false", fail="s == 4")
+    for seed in range(4):
+        env, model, places = Ring(), agent(Ring(), seed), []
+        observation, ends = env.reset()[0], False
+        while not ends and observation not in places and observation != 4:
+            places.append(observation)
+            observation, _, ends, _, _ = env.step(model.predict(np.array(observation), deterministic=True)[0])
+        verdict = task.policy(model).verify().verdict.value
+        assert verdict == ("unsafe" if observation == 4 else "safe")
+    with pytest.raises(InputError, match="what its table P does not say"):
+        polvet.from_gym(Ring(honest=False))

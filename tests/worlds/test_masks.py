@@ -272,3 +272,10 @@ def test_the_agent_of_a_masked_environment_is_refused_in_the_world_of_the_bare_o
     ):
         world(bare).policy(model)
     assert world(env).policy(model)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_masks_of_a_wrapper_are_those_of_the_environment(seed):
+    masker = pytest.importorskip("sb3_contrib.common.wrappers").ActionMasker
+    wrapped = masker(Told(seed), lambda env: env.unwrapped.mask())
+    assert states_of(world(wrapped)) == states_of(world(Asked(seed)))

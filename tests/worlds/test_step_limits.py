@@ -22,7 +22,9 @@ def best_actions(table):
     """The optimal policy of a table by value iteration."""
     values, worth = np.zeros(len(table)), None
     for _ in range(2_000):
-        worth = [[sum(p * (r + (not end) * values[to]) for p, to, r, end in row) for row in table[s].values()] for s in table]
+        worth = [
+            [sum(p * (r + (not end) * values[to]) for p, to, r, end in row) for row in table[s].values()] for s in table
+        ]
         values = np.array([max(row) for row in worth])
     return [int(np.argmax(row)) for row in worth]
 

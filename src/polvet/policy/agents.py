@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polvet.errors import InputError, Where
-from polvet.model.network import Network
+from polvet.model.network import Kind, Network
 from polvet.model.tables import STATE, TableMoves, TransitionTable
 from polvet.model.task import show_names, state_from_names, state_to_names
 from polvet.model.world import MASKED, OBSERVATION
@@ -57,12 +57,15 @@ def check_agent(
     for name, one, count in zip(names, inputs, archive.values, strict=False):
         if not isinstance(one, int):
             continue
-        low, high = network.variables[one].lower, network.variables[one].upper
+        variable = network.variables[one]
+        low, high = (0, 1) if variable.kind is Kind.BOOL else (variable.lower, variable.upper)
         if table is not None and (name == STATE or name in table.features):
             column = range(table.states) if name == STATE else table.features[name]
             low, high = min(column), max(column)
         if low is None or high is None or low < 0 or high >= count:
-            what = f"the agent observes {count} values of '{name}', from 0 on; the world has {low} to {high}."
+            what = (
+                f"the agent observes {count} values of '{name}', from 0 on; the world has those from {low} to {high}."
+            )
             raise InputError(what, where, "Give the agent of this world.")
 
 

@@ -211,16 +211,17 @@ def read_env(
     names = _names(known.labels if labels is None and known is not None else labels, actions, where)
     features = _features(inner, states, state, where)
     judged, events = _judges(inner, given, known, fail, goal, features, where)
-    if known is not None and visiting.masks is None and not masks.used:
-        masks.wanted = False  # its table says what every action does, and how it is judged
-    tried = _TriedTable(env, given, masks, where)
     rows = {
         (int(source), int(action)): _outcomes(outcomes, events, where.at("P").at(source).at(action))
         for source, row in given.items()
         for action, outcomes in row.items()
-        if tried.open.get(int(source), {action: True})[action]
     }
-    table = TransitionTable(name, states, names, rows, _starts(inner, states, where), features)
+    starts = _starts(inner, states, where)
+    if known is not None and visiting.masks is None and not masks.used:
+        masks.wanted = False  # its table says what every action does, and how it is judged
+    tried = _TriedTable(env, given, masks, where)
+    rows = {place: outcomes for place, outcomes in rows.items() if tried.leaves_open(*place)}
+    table = TransitionTable(name, states, names, rows, starts, features)
     return GymWorld(table, judged, shown=tried.shown, masks=masks.used, max_steps=max_steps)
 
 
@@ -264,17 +265,30 @@ class _TriedTable:
         self.wrappers = [kind.__name__ for kind in wrappers_of(env) if kind.__name__ not in NEUTRAL]
         self.env = _copied(env)
         visited = self._visit()
-        if self.wrappers:
-            self._walk()
+        try:
+            if self.wrappers or not visited:
+                self._walk()
+        except InputError:
+            raise
+        except Exception:
+            if self.wrappers:
+                raise  # what only has a table, and no steps, shows nothing
         if masks.used and not visited:
             what = "nothing tells what it masks in each state of its table."
             raise InputError(what, where, "Keep the number of the state in env.unwrapped.s, or give masks=False.")
         self.shown = self.shown if self.is_shown else {}
 
+    def leaves_open(self, state: int, action: int) -> bool:
+        """Return whether the action is not masked in the state."""
+        mask = self.open.get(state, ())
+        return action >= len(mask) or mask[action]
+
     def _visit(self) -> bool:
         """Make every step, from the state set to its number, until all that may follow was seen; return whether that could be done."""
         inner = self.env.unwrapped
-        pairs = [(index(state), int(action)) for state, row in self.given.items() for action in row]
+        pairs = [
+            (index(state), index(one)) for state, row in self.given.items() for one in row if one < self.masks.actions
+        ]
         try:
             for seed in range(EPISODES):
                 observation, info = self.env.reset(seed=seed)
@@ -309,11 +323,13 @@ class _TriedTable:
             for _ in range(STEPS):
                 at = getattr(env.unwrapped, "s", observation)
                 if not _is_number_below(at, len(self.given)):
+                    if not self.wrappers:
+                        return
                     what = f"nothing tells in which state of its table it is under its wrappers ({', '.join(self.wrappers)})."
                     hint = "Keep the number of the state in env.unwrapped.s, or pass env.unwrapped."
                     raise InputError(what, self.where, hint)
                 self._note(index(at), observation, info)
-                options = [one for one in sorted(self.given[index(at)]) if self.open[index(at)][one]]
+                options = [one for one in sorted(self.given[index(at)]) if self.leaves_open(index(at), index(one))]
                 if not options:
                     break
                 actions.append(int(rng.choice(options)))
@@ -321,7 +337,7 @@ class _TriedTable:
                 step = index(getattr(env.unwrapped, "s", observation)), float(reward), bool(ended)
                 if not self._has(index(at), actions[-1], step):
                     what = (
-                        f"its wrappers ({', '.join(self.wrappers)}) do what its table P does not say: after "
+                        f"its wrappers ({', '.join(self.wrappers) or 'none'}) do what its table P does not say: after "
                         f"reset(seed={episode}) and the actions {actions} it is in state {step[0]} with the reward {step[1]:g}."
                     )
                     raise InputError(what, self.where, OTHER_TABLE)
