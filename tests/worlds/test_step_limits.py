@@ -134,7 +134,7 @@ def test_a_limit_may_be_written_for_any_world_and_nothing_else_than_a_number_of_
         assert polvet.load(file).policy({k: "go" for k in range(9)}).verify().figures["without_max_steps"] == steps
     for wrong in ("0", "-3", '"9"', "1.5", "true"):
         file.write_text(text + f"max_steps = {wrong}\n")
-        with pytest.raises(InputError, match="max_steps: .* is not a number of steps. Write max_steps = 100"):
+        with pytest.raises(InputError, match=r"max_steps: .* is not a number of steps. Write max_steps = 100"):
             polvet.load(file)
 
 
