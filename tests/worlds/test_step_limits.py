@@ -150,3 +150,12 @@ def test_debugging_counts_the_goal_within_the_limit_and_faults_beyond_it(tmp_pat
     campaign = task.policy(policy).debug(tmp_path / "out", starts=1)
     assert campaign.verdict.value == "safe"
     assert campaign.iterations[-1]["goal_percent"] == 0  # 299 steps away
+    page = campaign.report(tmp_path / "report.html")
+    assert "%Goal within 100 steps" in page.read_text()
+    assert "Goal reached within 100 steps" in page.read_text()
+    task.policy(policy).save(tmp_path / "agent.json")
+    assert run(["debug", str(file), str(tmp_path / "agent.json"), "-o", str(tmp_path / "again"), "--starts", "1"]) in (
+        0,
+        11,
+    )
+    assert "%Goal       0.00 -> 0.00 within 100 steps" in capsys.readouterr().out

@@ -78,12 +78,12 @@ def debug(
     policy = subject.open()
     with open_log(answering.log_json) as log, _live_table(log) as listener:
         campaign = policy.debug(output, progress=listener, **limits.keywords(None), **asdict(settings))
-    ended = campaign.source
+    ended, limit = campaign.source, policy.task.max_steps
     lines = [
         *_table_lines(fold(ended.records)),
         f"outcome     {campaign.outcome}",
         *([] if ended.risk is None else [f"risk        {ended.risk.says()}"]),
-        *_goal_lines(ended, policy.task.model_task.max_steps and settings.max_steps),
+        *_goal_lines(ended, limit and min(limit, settings.max_steps)),
         f"policy      {ended.policy}",
     ]
     if ended.certificate is not None:
