@@ -150,7 +150,7 @@ def test_a_mask_in_an_info_alone_is_refused_with_what_to_say():
 
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [(Forgetful, "its masks differ in the same state when the state is reached another way, in a start state"),
+    [(Forgetful, "its masks differ when the same state is reached another way: in a start state"),
      (Shut, "leaves none of the 4 actions open. Leave one open in every state, or give masks=False")],
 )  # fmt: skip
 def test_masks_that_say_nothing_of_the_state_are_refused(kind, says):

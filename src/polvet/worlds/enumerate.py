@@ -14,10 +14,10 @@ Limits     SOUND as far as the key tells states apart: the checks look for diffe
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import isnan
 from typing import Any
 
@@ -27,17 +27,14 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
 from polvet.model.tables import RESERVED, Outcome, TransitionTable
 from polvet.worlds.chance import Enumerating, NotEnumerable, iter_scripts, read_cuts
-from polvet.worlds.clonable import Clonable, Restore, Snapshot, answer_of, count_actions
+from polvet.worlds.clonable import Clonable, Restore, Snapshot, answer_of
+from polvet.worlds.seen import Seen, without_watchers, wrappers_of
 from polvet.worlds.table import exact_reward
 
 MOST_STATES = 100_000
 EPISODES, STEPS = 20, 200
 """Random runs that are compared with the table, and their length."""
 STATISTICAL = "Without a model, polvet.fuzz.environments.fuzz_environment tests a policy in it."
-NEUTRAL = (
-    "HumanRendering", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "TimeLimit",
-)  # fmt: skip
-"""Wrappers that only watch, or cut episodes: enumeration goes around them."""
 COUNTING = ("TimeAwareObservation",)
 """Wrappers that put the number of steps into what is observed: since episodes are not cut, no state would ever come again."""
 MOST_FEATURES = 64
@@ -67,8 +64,7 @@ class Enumerated:
     starts: tuple[int, ...]
     rows: Mapping[tuple[int, int], tuple[StepResult, ...]]
     rewarded: bool  # whether rewards are functions of states and actions
-    shown: Mapping[int, Any]  # what an agent observes, by state; empty where that is no function of the state
-    masks: Masks
+    seen: Seen
     state_of: Key
     where: Where
 
@@ -82,7 +78,7 @@ def enumerate_env(
     restore: Restore | None = None,
     seeds: Sequence[int] | None = None,
     cuts: Sequence[Any] = (),
-    masks: Masks | None = None,
+    seen: Seen | None = None,
     budget: Budget = UNLIMITED,
 ) -> Enumerated:
     """Return all states that the environment can reach from its resets (with `seeds`: from these resets only)."""
@@ -90,73 +86,12 @@ def enumerate_env(
         if kind.__name__ in COUNTING and state is None:
             what = f"its wrapper {kind.__name__} counts the steps in what is observed, so that no state comes again."
             raise InputError(what, where, "Leave the wrapper out, or give a `state` function without the time.")
-    whole = env
-    while type(env).__name__ in NEUTRAL:
-        env = env.env
-    chance = getattr(whole.unwrapped, "np_random", None)
+    chance = getattr(env.unwrapped, "np_random", None)
     try:
-        world, masks = Clonable(env, snapshot, restore), masks or Masks(env, where)
-        return _Enumeration(world, where, state, read_cuts(cuts), masks, budget).run(seeds)
+        world = Clonable(without_watchers(env), snapshot, restore)
+        return _Enumeration(world, where, state, read_cuts(cuts), seen or Seen(env, where), budget).run(seeds)
     finally:
-        whole.unwrapped.np_random = chance  # where steps are made in the user's own object, its chance is its own again
-
-
-def layers_of(env: Any) -> Iterator[Any]:
-    """Yield the environment's wrappers, from outside, and then what they wrap."""
-    while env is not env.unwrapped:
-        yield env
-        env = env.env
-    yield env
-
-
-def wrappers_of(env: Any) -> list[type]:
-    """Return the classes of the environment's wrappers, from outside."""
-    return [type(one) for one in layers_of(env)][:-1]
-
-
-def steps_of(env: Any) -> int | None:
-    """Return after how many steps a wrapper ends episodes; None: never."""
-    limits = [one._max_episode_steps for one in layers_of(env) if type(one).__name__ == "TimeLimit"]
-    return min(map(int, limits), default=None)
-
-
-class Masks:
-    """Which actions an environment leaves open: by `action_masks()`, of it or of a wrapper, or by `info["action_mask"]`.
-
-    `wanted` says whether masked actions are not applicable. None: they are not where there is `action_masks()`, as that is what a
-    learner asks; a mask in an info that forbids something is refused, since nothing tells whether agents keep to it.
-    """
-
-    def __init__(self, env: Any, where: Where, wanted: bool | None = None) -> None:
-        self.where, self.actions = where, count_actions(env, where)
-        self.wanted, self.used = wanted, wanted is not False and _asked(env) is not None
-
-    def of(self, env: Any, info: Any) -> tuple[bool, ...]:
-        """Return for each action whether it is open where the environment is, which showed this info."""
-        if self.wanted is False:
-            return (True,) * self.actions
-        asked = _asked(env)
-        given = info.get("action_mask") if isinstance(info, Mapping) else None
-        if asked is not None:
-            given = answer_of("action_masks", self.where, "Make it answer in every state, or give masks=False.", asked)
-        if given is None and asked is None and not self.wanted:
-            return (True,) * self.actions
-        mask = tuple(bool(one) for one in np.asarray(given).reshape(-1))
-        if len(mask) != self.actions or not any(mask):
-            what = f"a mask of its actions is {given!r}, which leaves none of the {self.actions} actions open."
-            raise InputError(what, self.where, "Leave one open in every state, or give masks=False.")
-        if asked is None and self.wanted is None and not all(mask):
-            what = f"an info masks the action {mask.index(False)}, and nothing tells whether agents keep to that."
-            hint = "Give masks=True (masked actions are not applicable), or masks=False (they are as the environment takes them)."
-            raise InputError(what, self.where, hint)
-        self.used = self.used or bool(self.wanted)
-        return mask
-
-
-def _asked(env: Any) -> Callable[[], Any] | None:
-    """Return the function that learners ask for masks; None where there is none."""
-    asked = (getattr(one, "action_masks", None) for one in layers_of(env))
-    return next((one for one in asked if callable(one)), None)
+        env.unwrapped.np_random = chance  # where steps are made in the user's own object, its chance is its own again
 
 
 class _Enumeration:
@@ -166,7 +101,7 @@ class _Enumeration:
         where: Where,
         state: StateOf | None,
         cuts: tuple[Fraction, ...],
-        masks: Masks,
+        seen: Seen,
         budget: Budget,
     ) -> None:
         self.world, self.where, self.cuts, self.budget = world, where, cuts, budget
@@ -178,11 +113,7 @@ class _Enumeration:
         self.rows: dict[tuple[int, int], tuple[StepResult, ...]] = {}
         self.pending: list[tuple[int, Any]] = []  # states to be tried, with their snapshots
         self.again: set[int] = set()  # states that were tried a second time
-        self.rewarded = True
-        self.masks = masks
-        self.shown: dict[int, Any] = {}
-        self.open: dict[int, tuple[bool, ...]] = {}
-        self.is_shown = True  # what is shown is a function of the state
+        self.seen, self.rewarded = seen, True
 
     def run(self, seeds: Sequence[int] | None) -> Enumerated:
         starts = self._starts(seeds)
@@ -199,9 +130,8 @@ class _Enumeration:
                 raise InputError(what, self.where, "Return the same names for all.")
             names = ()  # observations of some states hold other numbers than integers, or more of them
         features = {name: tuple(one[name] for one in self.decoded) for name in names}
-        shown = self.shown if self.is_shown else {}
         keys, of, where = tuple(self.numbers), self.state_of, self.where
-        return Enumerated(keys, features, starts, self.rows, self.rewarded, shown, self.masks, of, where)
+        return Enumerated(keys, features, starts, self.rows, self.rewarded, self.seen, of, where)
 
     def _starts(self, seeds: Sequence[int] | None) -> tuple[int, ...]:
         starts: dict[int, None] = {}
@@ -242,23 +172,13 @@ class _Enumeration:
     def _number(self, observation: Any, info: Any, path: tuple[int, int] | None) -> int:
         """Return the number of the state that the environment is in and goes on from: it is to be tried, at most twice."""
         number = self._known(observation)
-        mask = self.masks.of(self.world.env, info)
-        if self.open.setdefault(number, mask) != mask:
-            raise InputError(
-                f"its masks differ in the same state when the state is reached another way, {self._way(number)}.",
-                self.where,
-                "Give a `state` function that tells apart what matters.",
-            )
-        if number not in self.shown:
-            self.shown[number] = copy.deepcopy(observation)
-        elif self.is_shown and not are_equal(self.shown[number], observation):
-            self.is_shown = False
         if number not in self.paths:
             self.paths[number] = path
             self.pending.append((number, self.world.save()))
         elif number not in self.again and path is not None and self.paths[number] != path:
             self.again.add(number)
             self.pending.append((number, self.world.save()))
+        self.seen.note(number, self.world.env, observation, info, lambda: self._way(number))
         return number
 
     def _known(self, observation: Any) -> int:
@@ -284,7 +204,7 @@ class _Enumeration:
 
     def _try(self, number: int, saved: Any) -> None:
         """Make every step from the state, twice; where it was tried before, both must agree."""
-        for action in np.flatnonzero(self.open[number]).tolist():
+        for action in np.flatnonzero(self.seen.open[number]).tolist():
             outcomes = self._outcomes(number, action, saved)
             known = self.rows.setdefault((number, action), outcomes)
             once_more = self._outcomes(number, action, saved) if known is outcomes else None
@@ -401,8 +321,8 @@ def find_difference(world: Enumerated, env: Any, *, seeds: Sequence[int] | None 
         path: list[int] = []
         for _ in range(STEPS):
             assert number is not None
-            if np.flatnonzero(world.masks.of(env, info)).tolist() != options[number]:
-                return f"after reset(seed={seed}) and the actions {path}, other actions are masked than in the model"
+            way = "after reset(seed={}) and the actions {}".format
+            world.seen.note(number, env, observation, info, partial(way, seed, path))
             action = int(rng.choice(options[number]))
             observation, _, ended, cut, info = env.step(action)
             path.append(action)
@@ -413,14 +333,6 @@ def find_difference(world: Enumerated, env: Any, *, seeds: Sequence[int] | None 
                 break
             number = following
     return None
-
-
-def are_equal(one: Any, other: Any) -> bool:
-    """Return whether two observations are the same; what cannot be compared is not."""
-    try:
-        return _frozen(one, Where("env")) == _frozen(other, Where("env"))
-    except InputError:
-        return False
 
 
 def _shape(row: Sequence[StepResult]) -> list[tuple[Fraction, int, bool]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
@@ -34,18 +35,14 @@ from polvet.model.world import MASKED, OBSERVATION, World, WorldFile, WorldForma
 from polvet.worlds.clonable import Restore, Snapshot, answer_of, count_actions
 from polvet.worlds.enumerate import (
     EPISODES,
-    NEUTRAL,
     STEPS,
-    Masks,
-    are_equal,
     ask_judge,
     enumerate_env,
     find_difference,
-    steps_of,
     table_of,
     whole_features,
-    wrappers_of,
 )
+from polvet.worlds.seen import NEUTRAL, Seen, steps_of, without_watchers, wrappers_of
 from polvet.worlds.table import OBSERVED, ROLES, build_table, exact_distribution, exact_reward
 
 PREFIX = "gym:"
@@ -99,7 +96,7 @@ class Visiting:
     restore: Restore | None = None
     seeds: Sequence[int] | None = None
     cuts: Sequence[Any] = ()
-    masks: bool | None = None  # whether masked actions are not applicable; None: `Masks` says
+    masks: bool | None = None  # whether masked actions are not applicable; None: `worlds/seen.py` says
     budget: Budget = UNLIMITED
 
 
@@ -199,11 +196,11 @@ def read_env(
     name = getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__
     where = Where(PREFIX + name)
     visiting = visiting or Visiting()
-    masks, max_steps = Masks(env, where, visiting.masks), steps_of(env)
+    seen, max_steps = Seen(env, where, visiting.masks), steps_of(env)
     given = getattr(inner, "P", None)
     if not isinstance(given, Mapping) or not given or not all(isinstance(rows, Mapping) for rows in given.values()):
-        visited = _visited(env, where, name, fail, goal, labels, state, visiting, masks)
-        return replace(visited, max_steps=max_steps, masks=masks.used)
+        visited = _visited(env, where, name, fail, goal, labels, state, visiting, seen)
+        return replace(visited, shown=seen.shown, masks=seen.masked, max_steps=max_steps)
     _check_table(given, where.at("P"))
     known = KNOWN.get(name.partition("-")[0].rpartition("/")[2])
     states = len(given)
@@ -217,12 +214,12 @@ def read_env(
         for action, outcomes in row.items()
     }
     starts = _starts(inner, states, where)
-    if known is not None and visiting.masks is None and not masks.used:
-        masks.wanted = False  # its table says what every action does, and how it is judged
-    tried = _TriedTable(env, given, masks, where)
-    rows = {place: outcomes for place, outcomes in rows.items() if tried.leaves_open(*place)}
+    if known is not None and not seen.masked and visiting.masks is None:
+        seen.wanted = False  # its table says what every action does, and how it is judged
+    _TriedTable(env, given, seen)
+    rows = {place: outcomes for place, outcomes in rows.items() if seen.is_open(*place)}
     table = TransitionTable(name, states, names, rows, starts, features)
-    return GymWorld(table, judged, shown=tried.shown, masks=masks.used, max_steps=max_steps)
+    return GymWorld(table, judged, OBSERVED, seen.shown, seen.masked, max_steps)
 
 
 def _check_table(given: Mapping[Any, Mapping[Any, Any]], where: Where) -> None:
@@ -248,52 +245,37 @@ def _check_table(given: Mapping[Any, Mapping[Any, Any]], where: Where) -> None:
 
 
 class _TriedTable:
-    """An environment with a table, tried: what it shows in the table's states, and which actions it leaves open there.
+    """An environment with a table, tried for what it shows and leaves open in the table's states.
 
-    Where its number of the state can be set (`s`, as in Gymnasium's own), every step is made once; under wrappers there are random
-    runs, too. Those that take steps that the table does not have are refused.
+    Where its number of the state can be set (`s`, as in Gymnasium's own), every step is made; under wrappers, and where it cannot, there
+    are random runs. Those that take steps that the table does not have are refused.
     """
 
-    def __init__(self, env: Any, given: Mapping[Any, Mapping[Any, Any]], masks: Masks, where: Where) -> None:
-        self.given, self.masks, self.where = given, masks, where
-        self.shown: dict[int, Any] = {}
-        self.open: dict[int, tuple[bool, ...]] = {}
-        self.is_shown = True  # what is shown is a function of the state
+    def __init__(self, env: Any, given: Mapping[Any, Mapping[Any, Any]], seen: Seen) -> None:
+        self.given, self.seen, self.where = given, seen, seen.where
         for kind in wrappers_of(env):
             if {"ActionWrapper", "RewardWrapper"} & {one.__name__ for one in kind.__mro__}:
-                raise InputError(f"its wrapper {kind.__name__} changes what its table P says.", where, OTHER_TABLE)
-        self.wrappers = [kind.__name__ for kind in wrappers_of(env) if kind.__name__ not in NEUTRAL]
-        self.env = _copied(env)
+                raise InputError(f"its wrapper {kind.__name__} changes what its table P says.", self.where, OTHER_TABLE)
+        self.wrappers = ", ".join(kind.__name__ for kind in wrappers_of(env) if kind.__name__ not in NEUTRAL)
+        self.env = without_watchers(env)
+        with suppress(Exception):  # what cannot be copied is tried itself
+            self.env = copy.deepcopy(self.env)
         visited = self._visit()
-        try:
-            if self.wrappers or not visited:
-                self._walk()
-        except InputError:
-            raise
-        except Exception:
-            if self.wrappers:
-                raise  # what only has a table, and no steps, shows nothing
-        if masks.used and not visited:
+        if self.wrappers or not visited:
+            self._walk()
+        if seen.masked and not visited:
             what = "nothing tells what it masks in each state of its table."
-            raise InputError(what, where, "Keep the number of the state in env.unwrapped.s, or give masks=False.")
-        self.shown = self.shown if self.is_shown else {}
-
-    def leaves_open(self, state: int, action: int) -> bool:
-        """Return whether the action is not masked in the state."""
-        mask = self.open.get(state, ())
-        return action >= len(mask) or mask[action]
+            raise InputError(what, self.where, "Keep the number of the state in env.unwrapped.s, or give masks=False.")
 
     def _visit(self) -> bool:
         """Make every step, from the state set to its number, until all that may follow was seen; return whether that could be done."""
-        inner = self.env.unwrapped
-        pairs = [
-            (index(state), index(one)) for state, row in self.given.items() for one in row if one < self.masks.actions
-        ]
+        inner, most = self.env.unwrapped, self.seen.actions
+        pairs = [(index(state), index(one)) for state, row in self.given.items() for one in row if one < most]
         try:
             for seed in range(EPISODES):
                 observation, info = self.env.reset(seed=seed)
-                self._note(index(inner.s), observation, info)
-            for state, action in pairs[:: 1 if self.masks.used else 1 + len(pairs) // MOST_PAIRS]:
+                self.seen.note(index(inner.s), self.env, observation, info)
+            for state, action in pairs[:: 1 if self.seen.masked else 1 + len(pairs) // MOST_PAIRS]:
                 following = {int(one[1]) for one in self.given[state][action] if one[0] > 0 and not one[3]}
                 for _ in range(TRIES):
                     inner.s = state
@@ -301,16 +283,15 @@ class _TriedTable:
                     if not self._has(state, action, (index(inner.s), float(reward), bool(ended))):
                         raise ValueError
                     if not ended:
-                        self._note(index(inner.s), observation, info)
-                    if following <= self.shown.keys():
+                        self.seen.note(index(inner.s), self.env, observation, info)
+                    if following <= self.seen.open.keys():
                         break
-                if self.masks.used and not following <= self.shown.keys():
+                if self.seen.masked and not following <= self.seen.open.keys():
                     raise ValueError
         except InputError:
             raise
-        except Exception:  # it has no such number, or more to it than that, or cannot run at all
-            self.shown.clear()
-            self.open.clear()
+        except Exception:  # it has no such number, or more to it than that, or only a table and no steps
+            self.seen.forget()
             return False
         return True
 
@@ -318,18 +299,23 @@ class _TriedTable:
         """Refuse an environment of which random runs take steps that the table does not have."""
         rng, env = np.random.default_rng(0), self.env
         for episode in range(EPISODES):
-            observation, info = env.reset(seed=episode)
+            try:
+                observation, info = env.reset(seed=episode)
+            except Exception:
+                if self.wrappers:
+                    raise
+                return  # what only has a table shows nothing
             actions: list[int] = []
             for _ in range(STEPS):
                 at = getattr(env.unwrapped, "s", observation)
                 if not _is_number_below(at, len(self.given)):
                     if not self.wrappers:
                         return
-                    what = f"nothing tells in which state of its table it is under its wrappers ({', '.join(self.wrappers)})."
+                    what = f"nothing tells in which state of its table it is under its wrappers ({self.wrappers})."
                     hint = "Keep the number of the state in env.unwrapped.s, or pass env.unwrapped."
                     raise InputError(what, self.where, hint)
-                self._note(index(at), observation, info)
-                options = [one for one in sorted(self.given[index(at)]) if self.leaves_open(index(at), index(one))]
+                self.seen.note(index(at), env, observation, info)
+                options = [one for one in sorted(self.given[index(at)]) if self.seen.is_open(index(at), index(one))]
                 if not options:
                     break
                 actions.append(int(rng.choice(options)))
@@ -337,8 +323,8 @@ class _TriedTable:
                 step = index(getattr(env.unwrapped, "s", observation)), float(reward), bool(ended)
                 if not self._has(index(at), actions[-1], step):
                     what = (
-                        f"its wrappers ({', '.join(self.wrappers) or 'none'}) do what its table P does not say: after "
-                        f"reset(seed={episode}) and the actions {actions} it is in state {step[0]} with the reward {step[1]:g}."
+                        f"its wrappers ({self.wrappers or 'none'}) do what its table P does not say: after reset(seed={episode}) "
+                        f"and the actions {actions} it is in state {step[0]} with the reward {step[1]:g}."
                     )
                     raise InputError(what, self.where, OTHER_TABLE)
                 if ended or cut:
@@ -347,25 +333,6 @@ class _TriedTable:
     def _has(self, state: int, action: int, step: tuple[int, float, bool]) -> bool:
         rows = self.given[state][action]
         return any(one[0] > 0 and (int(one[1]), float(one[2]), bool(one[3])) == step for one in rows)
-
-    def _note(self, state: int, observation: Any, info: Any) -> None:
-        """Keep what is shown and left open where the environment is."""
-        mask = self.masks.of(self.env, info)
-        if self.open.setdefault(state, mask) != mask:
-            what = f"it masks other actions in state {state} of its table than before."
-            raise InputError(what, self.where, "Make masks depend on the state alone, or give masks=False.")
-        seen = self.shown.setdefault(state, copy.deepcopy(observation))
-        self.is_shown = self.is_shown and are_equal(seen, observation)
-
-
-def _copied(env: Any) -> Any:
-    """Return a copy of the environment without the wrappers that only watch it; itself where it cannot be copied."""
-    while type(env).__name__ in NEUTRAL:
-        env = env.env
-    try:
-        return copy.deepcopy(env)
-    except Exception:
-        return env
 
 
 def _is_number_below(given: Any, bound: int | None) -> bool:
@@ -385,7 +352,7 @@ def _visited(
     labels: Sequence[str] | None,
     state: Callable[[Any], Any] | None,
     how: Visiting,
-    masks: Masks,
+    seen: Seen,
 ) -> GymWorld:
     """Return the world of an environment without a table."""
     visited = enumerate_env(
@@ -396,7 +363,7 @@ def _visited(
         restore=how.restore,
         seeds=how.seeds,
         cuts=how.cuts,
-        masks=masks,
+        seen=seen,
         budget=how.budget,
     )
     if (difference := find_difference(visited, env, seeds=how.seeds)) is not None:
@@ -415,7 +382,7 @@ def _visited(
     judged = {role: assumed if one is None else "the given predicate" for role, one in (("fail", fail), ("goal", goal))}
     told_apart = len(set(zip(*visited.features.values(), strict=True))) == len(visited.keys)
     inputs = tuple(visited.features) if visited.features and told_apart else OBSERVED
-    return GymWorld(table_of(visited, name, names, fail, goal), judged, inputs, visited.shown)
+    return GymWorld(table_of(visited, name, names, fail, goal), judged, inputs)
 
 
 def _names(labels: Sequence[str] | None, count: int, where: Where) -> tuple[str, ...]:
