@@ -262,7 +262,13 @@ def _ask_stable_baselines(model: Any) -> Agent:
         seen = observations if wrapper is None else wrapper.normalize_obs(observations)
         return model.predict(seen, deterministic=True, **({"action_masks": masks} if masked else {}))[0]
 
-    return Agent(predict, masked and own is not None and own.has_attr("action_masks"))
+    try:
+        return Agent(predict, masked and own is not None and own.has_attr("action_masks"))
+    except (
+        OSError,
+        EOFError,
+    ):  # environments in processes of their own that were closed: the world's masks are all there is
+        return Agent(predict)
 
 
 def _restore_stable_baselines(data: bytes, model: Any) -> Any:
