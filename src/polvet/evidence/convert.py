@@ -27,7 +27,7 @@ KINDS = (*LISTED, "run", "livelock", "repair")
 KEPT = ("bound", "start", "rule", "horizon", "region", "actions", "end", "mode")
 COLUMNS = {"distance": "rank", "round": "rank", "distances": "rank", "ranks": "rank", "values": "value"}
 """What is said of states under another name."""
-SAID = ("action", "allowed", "least", "mixed", "rank", "taken", "value", *COLUMNS)
+SAID = ("action", "allowed", "least", "mixed", "rank", "risks", "taken", "value", *COLUMNS)
 
 
 def evidence_of(certificate: Mapping[str, Any], task: Task, fitted: Fitted | None = None) -> tuple[str, Json]:

@@ -26,6 +26,7 @@ Label: TypeAlias = str | None
 Choices: TypeAlias = dict[Label, list[Outcomes]]
 """By label the moves of which one happens if it is chosen; None is the pseudo-action."""
 Evidence: TypeAlias = Mapping[str, Any]
+Reading: TypeAlias = Mapping[str, Callable[[Any], Any]]  # what is said of states, and how it is read
 
 
 def choices_of(world: World, state: State) -> Choices:
@@ -70,19 +71,12 @@ class List:
         return made
 
     def column(self, name: str, read: Callable[[Any], Any]) -> list[Any]:
-        """Return what is said of each state under a name: a list beside the states, or a key of each."""
+        """Return what is said of each state under a name: in a list beside the states, or by each."""
         values = self.said[name] if name in self.said else self.evidence.get(name)
         if not isinstance(values, list) or len(values) != len(self.states):
             raise Unreadable(f"'{name}' does not say something of each of {len(self.states)} states")
-        known: dict[Any, Any] = {}
-        return [
-            known[v]
-            if isinstance(v, str) and v in known
-            else known.setdefault(v, read(v))
-            if isinstance(v, str)
-            else read(v)
-            for v in values
-        ]
+        known = {value: read(value) for value in {*values}} if read is probability else {}  # numbers repeat
+        return [known[value] if known else read(value) for value in values]
 
     def count(self, obligation: str, times: int = 1) -> None:
         """Write down that an obligation was discharged."""
@@ -142,13 +136,13 @@ def closed(the: List, k: int, label: Label, moves: Sequence[Outcomes]) -> None:
                 raise the.reject("outcomes", k, f"may lead to {the.world.show(after)}, which is not listed")
 
 
-def smaller(the: List, rank: Sequence[int], k: int, outcomes: Outcomes) -> bool:
+def _smaller(the: List, rank: Sequence[int], k: int, outcomes: Outcomes) -> bool:
     return any(after in the.place and rank[the.place[after]] < rank[k] for _, after in outcomes)
 
 
 def falls(the: List, k: int, label: Label, moves: Sequence[Outcomes]) -> None:
     """Some outcome of some move has a smaller rank."""
-    if not any(smaller(the, the.said["rank"], k, outcomes) for outcomes in moves):
+    if not any(_smaller(the, the.said["rank"], k, outcomes) for outcomes in moves):
         raise the.reject("ranks", k, f"has no outcome of smaller rank under {label}")
 
 
@@ -156,14 +150,14 @@ def closed_and_falls(the: List, k: int, label: Label, moves: Sequence[Outcomes])
     """All outcomes are listed; with a fair environment some move, with an adversarial one every move, may lower the rank."""
     closed(the, k, label, moves)
     enough = any if the.world.says("environment", "adversarial", "fair") == "fair" else all
-    if not enough(smaller(the, the.said["rank"], k, outcomes) for outcomes in moves):
+    if not enough(_smaller(the, the.said["rank"], k, outcomes) for outcomes in moves):
         raise the.reject("ranks", k, f"has a choice, {label}, after which the rank need not fall")
 
 
 def falls_or_stays(the: List, k: int, label: Label, moves: Sequence[Outcomes]) -> None:
     """Some outcome has a smaller rank, or all are listed with the same."""
     rank = the.said["rank"]
-    if not any(smaller(the, rank, k, outcomes) for outcomes in moves) and not all(
+    if not any(_smaller(the, rank, k, outcomes) for outcomes in moves) and not all(
         after in the.place and rank[the.place[after]] == rank[k] for outcomes in moves for _, after in outcomes
     ):
         raise the.reject("ranks", k, f"leads under {label} neither to a smaller round nor to the same alone")
@@ -209,32 +203,8 @@ def at_least(the: List, k: int, label: Label, moves: Sequence[Outcomes]) -> None
         )
 
 
-# -- what is said where runs end: (list, k)
-
-
-def never(the: List, k: int) -> None:
-    """Such a state may not be listed."""
-    raise the.reject("ends of runs", k, "ends runs as the claim says none does")
-
-
-def fine(the: List, k: int) -> None:
-    """Nothing is asked."""
-
-
-def worth_one(the: List, k: int) -> None:
-    """Its value is 1."""
-    if the.said["value"][k] != 1:
-        raise the.reject("values", k, f"is a fail state of value {the.said['value'][k]}, not 1")
-
-
-def worth_nothing(the: List, k: int) -> None:
-    """Its value is 0."""
-    if the.said["value"][k] != 0:
-        raise the.reject("values", k, f"ends runs without failing, yet its value is {the.said['value'][k]}")
-
-
-At: TypeAlias = Callable[[List, int], None]
-Reading: TypeAlias = Mapping[str, Callable[[Any], Any]]
+ANY: Any = object()
+"""Nothing is asked of a state that ends runs. Else: None, it may not be listed; a number, its value is that."""
 
 
 @dataclass(frozen=True)
@@ -242,9 +212,9 @@ class Kind:
     """A row: who chooses, what may end a run, what holds of each choice, what the claim is about."""
 
     who: str  # "policy", "everybody", or what is said of the states and names the labels
-    fail: At
-    goal: At
-    ended: At  # a deadlock, or a policy that is stuck; where the meaning avoids it, it is as `fail`
+    fail: Any
+    goal: Any
+    ended: Any  # a deadlock, or a policy that is stuck; where the meaning avoids it, it is as `fail`
     holds: Callable[[List, int, Label, Sequence[Outcomes]], None]
     starts: str  # "all" start states, the "named" states, or the one "start" state that is named
     columns: Reading
@@ -257,22 +227,22 @@ RANK: Reading = {"rank": natural}
 VALUE: Reading = {"value": probability}
 KINDS: dict[str, Kind] = {
     # kind: who chooses, at fail states, at the goal, where runs end otherwise, what holds of a choice, starts, what is said of states
-    "safe-policy": Kind("action", never, fine, fine, closed, "named", ACTION, "from {start} some policy never reaches fail"),
-    "reachable-set": Kind("policy", never, fine, fine, closed, "all", {}, "the policy never reaches fail"),
-    "unsafe-rank": Kind("everybody", fine, never, never, falls, "named", RANK, "from {start} no policy avoids fail"),
-    "strong-cyclic": Kind("action", never, fine, never, closed_and_falls, "named", {**ACTION, **RANK},
+    "safe-policy": Kind("action", None, ANY, ANY, closed, "named", ACTION, "from {start} some policy never reaches fail"),
+    "reachable-set": Kind("policy", None, ANY, ANY, closed, "all", {}, "the policy never reaches fail"),
+    "unsafe-rank": Kind("everybody", ANY, None, None, falls, "named", RANK, "from {start} no policy avoids fail"),
+    "strong-cyclic": Kind("action", None, ANY, None, closed_and_falls, "named", {**ACTION, **RANK},
         "from {start} some policy never reaches fail, and from wherever it comes it reaches the goal"),
-    "no-strong-cyclic": Kind("everybody", fine, never, fine, falls_or_stays, "named", RANK,
+    "no-strong-cyclic": Kind("everybody", ANY, None, ANY, falls_or_stays, "named", RANK,
         "every policy from {start} may come where it never reaches the goal"),
-    "sure-end": Kind("policy", never, fine, fine, closed_and_falls, "all", RANK,
+    "sure-end": Kind("policy", None, ANY, ANY, closed_and_falls, "all", RANK,
         "runs of the policy end with probability 1, never in fail"),
-    "permissive": Kind("allowed", worth_one, fine, fine, at_most, "all", {**ALLOWED, **VALUE},
+    "permissive": Kind("allowed", 1, ANY, ANY, at_most, "all", {**ALLOWED, **VALUE},
         "every run of allowed actions fails with probability at most {bound}"),
-    "risk-bound": Kind("policy", worth_one, fine, fine, at_most, "all", VALUE,
+    "risk-bound": Kind("policy", 1, ANY, ANY, at_most, "all", VALUE,
         "the policy fails with probability at most {bound}"),
-    "risk-exceeds": Kind("policy", fine, worth_nothing, worth_nothing, at_least, "start", {**VALUE, **RANK},
+    "risk-exceeds": Kind("policy", ANY, 0, 0, at_least, "start", {**VALUE, **RANK},
         "from {start} the policy may fail with probability above {bound}"),
-    "conflict": Kind("everybody", fine, worth_nothing, worth_nothing, at_least, "start", {**VALUE, **RANK},
+    "conflict": Kind("everybody", ANY, 0, 0, at_least, "start", {**VALUE, **RANK},
         "from {start} every policy{taken} fails with probability above {bound}"),
 }  # fmt: skip
 
@@ -294,25 +264,23 @@ def check_listed(world: World, evidence: Evidence, kind: str) -> tuple[str, dict
 
 
 def _check_state(the: List, row: Kind, k: int, state: State, taken: Label) -> None:
-    world = the.world
+    world, avoided = the.world, the.world.meaning.get("avoid", ())
     try:
         # SOUND: fail is asked first, so that it beats goal.
         if world.is_fail(state):
-            the.count("fail states")
-            return row.fail(the, k)
+            return _end(the, k, row.fail)
         if world.is_goal(state):
-            the.count("ends of runs")
-            return row.goal(the, k)
+            return _end(the, k, row.goal)
         choices = choices_of(world, state)
         the.count("model errors")
         if not choices:
-            return _end(the, row, k, "deadlock")
+            return _end(the, k, row.fail if "deadlock" in avoided else row.ended)
         chosen, stuck = _chosen(the, row, k, choices)
     except ModelFault as fault:
         raise Rejected(f"model errors: {fault}") from None
     if stuck:
-        _end(the, row, k, "stuck")
-    if row.starts == "start" and (len(chosen) > 1 or (stuck and chosen)):
+        _end(the, k, row.fail if "stuck" in avoided else row.ended)
+    if the.chooser is not None and row.starts == "start" and (len(chosen) > 1 or (stuck and chosen)):
         raise the.reject("ties", k, "is where the policy's choice is not certain")
     for label in [taken] if taken is not None else chosen:
         if label not in choices:
@@ -321,9 +289,12 @@ def _check_state(the: List, row: Kind, k: int, state: State, taken: Label) -> No
         row.holds(the, k, label, choices[label])
 
 
-def _end(the: List, row: Kind, k: int, how: str) -> None:
+def _end(the: List, k: int, wanted: Any) -> None:
     the.count("ends of runs")
-    (row.fail if how in the.world.meaning.get("avoid", ()) else row.ended)(the, k)
+    if wanted is None:
+        raise the.reject("ends of runs", k, "ends runs as the claim says none does")
+    if wanted is not ANY and the.said["value"][k] != wanted:
+        raise the.reject("ends of runs", k, f"ends runs, yet its value is {the.said['value'][k]}, not {wanted}")
 
 
 def _chosen(the: List, row: Kind, k: int, choices: Choices) -> tuple[list[Label], bool]:

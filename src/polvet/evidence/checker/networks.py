@@ -1,7 +1,7 @@
 """What a network may choose: every value is a whole number of 2^-scale, with a distance in the same unit that no execution exceeds.
 
-Executions add in any order, fused or not, and their smooth units are anywhere within an enclosure of the true value. A label is possible unless
-another surely scores more, or as much and comes first.
+Executions add in any order, fused or not, and their smooth units are anywhere within an enclosure of the true value. A label is
+possible unless another surely scores more, or as much and comes first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from .policies import Outputs, Scorer, part, row_of
 from .text import Item, Unreadable, integer, name, number
-from .world import State, World
+from .world import ARITHMETIC_ERRORS, State, World
 
 
 class _Values:
@@ -32,27 +32,20 @@ class _Unknown(Exception):
     """A value may be too large to say anything."""
 
 
-LARGEST = 125
-"""Where a value may have so many binary digits before the point, an operation might overflow."""
-
-
-def _dyadic(value: float) -> tuple[int, int]:
-    """Return an odd number and an exponent: value = number * 2^-exponent."""
-    top, bottom = value.as_integer_ratio()
-    return top, bottom.bit_length() - 1
+LARGEST = 125  # where a value may be 2^125 or more, an operation might overflow
 
 
 def _scaled(values: Sequence[float]) -> tuple[list[int], int]:
     """Return whole numbers and the least scale: value = number * 2^-scale."""
-    pairs = [_dyadic(value) for value in values]
-    scale = max((exponent for _, exponent in pairs), default=0)
-    return [top << (scale - exponent) for top, exponent in pairs], scale
+    ratios = [value.as_integer_ratio() for value in values]
+    scale = max((bottom.bit_length() - 1 for _, bottom in ratios), default=0)
+    return [(top << scale) // bottom for top, bottom in ratios], scale
 
 
-def _above(value: float, scale: int) -> int:
-    """Return a whole number of 2^-scale that is at least the value."""
+def _scaled_to(value: float, scale: int) -> int:
+    """Return the greatest whole number of 2^-scale that is not above the value."""
     top, bottom = value.as_integer_ratio()
-    return -((-top << scale) // bottom)
+    return (top << scale) // bottom
 
 
 def network(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scorer:
@@ -77,7 +70,7 @@ def network(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Score
                 scale = max(values.scale, made.scale)
                 values, made = values.to(scale), made.to(scale)
                 values = _Values(values.at + made.at, values.off + made.off, scale)
-        except (_Unknown, OverflowError):
+        except (_Unknown, *ARITHMETIC_ERRORS):
             return outputs
         low = {k: values.at[columns[k]] - values.off[columns[k]] for k in outputs}
         high = {k: values.at[columns[k]] + values.off[columns[k]] for k in outputs}
@@ -102,16 +95,12 @@ def _affine(item: Sequence[Item]) -> Callable[[_Values], _Values]:
     roundings, rows = integer(item[0]), item[1:]
     shared = [integer(word) for word in rows[0][1:]] if rows and rows[0][:1] == ["reads"] else None
     made = []
-    for item in rows[1:] if shared is not None else rows:
-        if item[:1] != ["row"]:
-            raise Unreadable(f"{str(item)[:60]} is not a row of weights")
-        terms = (
-            [(c, w) for c, w in zip(shared, item[3:], strict=True)]
-            if shared is not None
-            else [tuple(t) for t in item[3:]]
-        )
+    for keyword, bias, size, *terms in rows[1:] if shared is not None else rows:
         reads = shared if shared is not None else [integer(c) for c, _ in terms]
-        weights, scale = _scaled([float(number(word)) for word in (*item[1:3], *(w for _, w in terms))])
+        words = terms if shared is not None else [w for _, w in terms]
+        if keyword != "row" or len(words) != len(reads):
+            raise Unreadable("a row of weights does not have one weight for each column that it reads")
+        weights, scale = _scaled([float(number(word)) for word in (bias, size, *words)])
         made.append((reads, weights[0], weights[1], weights[2:], [abs(w) for w in weights[2:]], scale))
     finest = max((scale for *_, scale in made), default=0)
 
@@ -178,8 +167,7 @@ def _product(item: Sequence[Item]) -> Callable[[_Values], _Values]:
     return apply
 
 
-# Smooth units: value, |slope| where it is at most |f'(x)| + M d within d of x (M: the greatest second derivative), and the enclosure
-# of libraries: how far their float32 value may be from the true one.
+# A smooth unit: its value, at least the size of its slope within d of x, and how far a library may be off, in parts of 2^-20.
 
 
 def _logistic(x: float) -> float:
@@ -192,10 +180,6 @@ def _softplus(x: float) -> float:
 
 def _normal(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
-
-
-def _gelu_slope(x: float) -> float:
-    return _normal(x) + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
 def _gelu_inner(x: float) -> float:
@@ -212,68 +196,65 @@ def _mish_slope(x: float) -> float:
     return t + x * _logistic(x) * (1 - t) * (1 + t)
 
 
-SMOOTH: dict[str, tuple[Callable[[float], float], Callable[[float], float], float, bool]] = {
-    # name: value, derivative, at least its greatest derivative, and whether the unit is bounded
-    "tanh": (math.tanh, lambda x: 1 - math.tanh(x) ** 2, 0.78, True),
-    "sigmoid": (_logistic, lambda x: _logistic(x) * _logistic(-x), 0.097, True),
-    "erf": (math.erf, lambda x: 2 / math.sqrt(math.pi) * math.exp(-x * x), 0.97, True),
-    "softsign": (lambda x: x / (1 + abs(x)), lambda x: (1 + abs(x)) ** -2.0, 2.0, True),
-    "softplus": (_softplus, _logistic, 0.26, False),
-    "silu": (lambda x: x * _logistic(x), lambda x: _logistic(x) * (1 + x * _logistic(-x)), 0.51, False),
-    "gelu": (lambda x: x * _normal(x), _gelu_slope, 0.8, False),
-    "gelu_tanh": (lambda x: x * _logistic(_gelu_inner(x)), _gelu_tanh_slope, 0.9, False),
-    "mish": (lambda x: x * math.tanh(_softplus(x)), _mish_slope, 0.66, False),
-}
+def _near(slope: Callable[[float], float], second: float) -> Callable[..., float]:
+    return lambda x, d, a, b: (
+        abs(slope(x)) + second * d + LIBRARY
+    )  # `second` is at least the greatest second derivative
+
+
+def _size(x: float, y: float, a: float, b: float) -> float:
+    return max(1.0, abs(x))
+
+
+def _one(x: float, y: float, a: float, b: float) -> float:
+    return 1.0
+
+
+def _own(x: float, y: float, a: float, b: float) -> float:
+    return abs(y)
+
+
 ENCLOSURE = 2.0**-20
-LIBRARY = 2.0**-44
-"""More than Python's own functions are off, relative to what they are computed from."""
-FINE = 80
-"""The results of smooth units are whole numbers of 2^-80."""
+LIBRARY = 2.0**-44  # more than Python's own functions are off, relative to what they are computed from
+FINE = 80  # the values of smooth units are whole numbers of 2^-80
+SMOOTH: dict[str, tuple[Callable[..., float], Callable[..., float], Callable[..., float]]] = {
+    "tanh": (lambda x, a, b: math.tanh(x), _near(lambda x: 1 - math.tanh(x) ** 2, 0.78), _one),
+    "sigmoid": (lambda x, a, b: _logistic(x), _near(lambda x: _logistic(x) * _logistic(-x), 0.097), _one),
+    "erf": (lambda x, a, b: math.erf(x), _near(lambda x: 2 / math.sqrt(math.pi) * math.exp(-x * x), 0.97), _one),
+    "softsign": (lambda x, a, b: x / (1 + abs(x)), _near(lambda x: (1 + abs(x)) ** -2.0, 2.0), _one),
+    "softplus": (lambda x, a, b: _softplus(x), _near(_logistic, 0.26), _size),
+    "silu": (lambda x, a, b: x * _logistic(x), _near(lambda x: _logistic(x) * (1 + x * _logistic(-x)), 0.51), _size),
+    "gelu": (
+        lambda x, a, b: x * _normal(x),
+        _near(lambda x: _normal(x) + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi), 0.8),
+        _size,
+    ),
+    "gelu_tanh": (lambda x, a, b: x * _logistic(_gelu_inner(x)), _near(_gelu_tanh_slope, 0.9), _size),
+    "mish": (lambda x, a, b: x * math.tanh(_softplus(x)), _near(_mish_slope, 0.66), _size),
+    "hard_swish": (lambda x, a, b: x * min(max(x + 3, 0.0), 6.0) / 6, lambda x, d, a, b: 1.5, _size),
+    "elu": (
+        lambda x, a, b: b * x if x > 0 else a * b * math.expm1(x),
+        lambda x, d, a, b: max(
+            abs(b) if x + d >= 0 else 0.0, abs(a * b) * math.exp(min(0.0, x + d)) if x <= d else 0.0
+        ),
+        lambda x, y, a, b: max(1.0, abs(x)) * max(1.0, abs(b), abs(a * b)),
+    ),
+    "leaky": (
+        lambda x, a, b: x if x > 0 else a * x,
+        lambda x, d, a, b: max(1.0, abs(a)),
+        lambda x, y, a, b: abs(a * x) / 8,
+    ),
+    "exp": (lambda x, a, b: math.exp(x), lambda x, d, a, b: math.exp(x + d), lambda x, y, a, b: max(1.0, y)),
+    "square": (lambda x, a, b: x * x, lambda x, d, a, b: 2 * (abs(x) + d), _own),
+    "sqrt": (lambda x, a, b: math.sqrt(x), lambda x, d, a, b: 0.5 / math.sqrt(x - d), _own),
+    "reciprocal": (lambda x, a, b: 1 / x, lambda x, d, a, b: _positive(abs(x) - d) ** -2.0, _own),
+}
 
 
-def _slope(unit: str, x: float, d: float, a: float, b: float) -> float:
-    """Return at least the size of the unit's slope everywhere within d of x."""
-    if unit in SMOOTH:
-        return abs(SMOOTH[unit][1](x)) + SMOOTH[unit][2] * d + LIBRARY
-    match unit:
-        case "leaky":
-            return max(1.0, abs(a))
-        case "hard_swish":
-            return 1.5
-        case "elu":
-            below = abs(a * b) * math.exp(min(0.0, x + d))
-            return abs(b) if x > d else max(abs(b) if x + d >= 0 else 0.0, below)
-        case "exp":
-            return math.exp(x + d)
-        case "square":
-            return 2 * (abs(x) + d)
-        case "sqrt" if x > d:
-            return 0.5 / math.sqrt(x - d)
-        case "reciprocal" if abs(x) > d:
-            return (abs(x) - d) ** -2.0
-    raise _Unknown
-
-
-def _value(unit: str, x: float, a: float, b: float) -> tuple[float, float]:
-    """Return the unit's value and its enclosure there, as a share of 2^-20."""
-    if unit in SMOOTH:
-        return SMOOTH[unit][0](x), 1.0 if SMOOTH[unit][3] else max(1.0, abs(x))
-    match unit:
-        case "leaky":
-            return (x if x > 0 else a * x), abs(a * x) / 8
-        case "hard_swish":
-            return x * min(max(x + 3, 0.0), 6.0) / 6, max(1.0, abs(x))
-        case "elu":
-            return (b * x if x > 0 else a * b * math.expm1(x)), max(1.0, abs(x)) * max(1.0, abs(b), abs(a * b))
-        case "exp":
-            return math.exp(x), max(1.0, math.exp(x))
-        case "square":
-            return x * x, x * x
-        case "sqrt":
-            return math.sqrt(x), math.sqrt(x)
-        case "reciprocal":
-            return 1 / x, abs(1 / x)
-    raise Unreadable(f"there is no unit {unit}")
+def _positive(value: float) -> float:
+    if value <= 0:
+        raise _Unknown
+    return value
 
 
 def _apply(item: Sequence[Item]) -> Callable[[_Values], _Values]:
@@ -281,20 +262,22 @@ def _apply(item: Sequence[Item]) -> Callable[[_Values], _Values]:
     entries = [(integer(c), *(None if word == "*" else float(number(word)) for word in ends)) for c, *ends in item[1:]]
     if unit in ("clip", "abs", "equal"):
         return lambda values: _straight(unit, entries, values)
+    value, slope, share = SMOOTH[unit]
 
     def apply(values: _Values) -> _Values:
         at, off = [], []
-        for c, a, b in entries:
+        for c, *ends in entries:
+            a, b = (end or 0.0 for end in ends)
             x, d = values.at[c] / (1 << values.scale), values.off[c] / (1 << values.scale)
             d = d * (1 + LIBRARY) + abs(x) * LIBRARY  # x and d were rounded to doubles
             if abs(x) + d >= 2.0**LARGEST:
                 raise _Unknown
-            y, share = _value(unit, x, a or 0.0, b or 0.0)
-            moved = _slope(unit, x, d, a or 0.0, b or 0.0) * d
-            _, far = _value(unit, x + math.copysign(d, x), a or 0.0, b or 0.0)
-            enclosure = ENCLOSURE * (max(share, far) + moved) + 2.0**-120
+            y = value(x, a, b)
+            moved = slope(x, d, a, b) * d
+            far = x + math.copysign(d, x)
+            enclosure = ENCLOSURE * (max(share(x, y, a, b), share(far, value(far, a, b), a, b)) + moved) + 2.0**-120
             at.append(_scaled_to(y, FINE))
-            off.append(_above((moved + enclosure) * (1 + LIBRARY) + LIBRARY * (abs(y) + abs(x)), FINE) + 1)
+            off.append(1 - _scaled_to(-(moved + enclosure) * (1 + LIBRARY) - LIBRARY * (abs(y) + abs(x)), FINE))
         return _Values(at, off, FINE)
 
     return apply
@@ -326,8 +309,3 @@ def _straight(unit: str, entries: Sequence[Any], values: _Values) -> _Values:
         at.append(cut(x))
         off.append(max(cut(high) - cut(x), cut(x) - cut(low)))
     return _Values(at, off, values.scale)
-
-
-def _scaled_to(value: float, scale: int) -> int:
-    top, bottom = value.as_integer_ratio()
-    return (top << scale) // bottom

@@ -1,4 +1,4 @@
-"""Evidence that is a run: each step is one that the world makes, the policy's choice where the text has a policy, and its end is as said."""
+"""Evidence that is a run, made by the world and by the policy where the text has one; and what a repaired policy chooses."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def to_float32(value: float) -> float:
 
 def row_of(world: World, parts: Sequence[Item]) -> Callable[[State], list[float]]:
     """Return the function from a state to the policy's inputs."""
-    functions = [world.language.compile(expression) for expression in part(parts, "inputs")]
+    functions = [world.compile(expression) for expression in part(parts, "inputs")]
 
     def row(state: State) -> list[float]:
         try:
@@ -149,7 +149,7 @@ def _table(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scores
 
 
 def _rules(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scores:
-    rules = [(world.language.compile(one[1]), _one_for(labels, one[2])) for one in parts if one[0] == "rule"]
+    rules = [(world.compile(one[1]), _one_for(labels, one[2])) for one in parts if one[0] == "rule"]
 
     def scores(state: State) -> list[float]:
         near = [to_float32(float(value)) for value in state]

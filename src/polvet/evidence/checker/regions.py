@@ -10,7 +10,7 @@ from .world import State, World
 
 
 def among(world: World, region: Any) -> Iterator[State]:
-    """Return the start states in the region: {"in": boxes}, those in one of the boxes, or {"out": boxes}, those outside fail and of all boxes."""
+    """Return the start states in one of the boxes of {"in": boxes}, or those outside fail and of all boxes of {"out": boxes}."""
     ((side, items),) = region.items()
     boxes = [[(world.names.index(name), low, high) for name, (low, high) in item.items()] for item in items]
     if side not in ("in", "out") or any(

@@ -1,7 +1,8 @@
 """Shields: a `permissive` list with mixtures and attained values; `action-risk` allows exactly what a rule on the least risk says.
 
-SOUND of a budget: an action costs what it risks above the least. After it, the least risk is expected to be at most what it was before, and what was
-paid. So the least risk and what is left to pay never grow on average; they begin with the bound, and the least risk is 1 where a run fails.
+SOUND of a budget: an action costs what it risks above the least. After it, the least risk is expected to be at most what it was
+before, and what was paid. So the least risk and what is left to pay never grow on average; they begin with the bound, and the least
+risk is 1 where a run fails.
 """
 
 from __future__ import annotations
@@ -84,6 +85,9 @@ def _check_rule(the: List, evidence: Evidence, allowed: Sequence[list[Label]]) -
     later = least if horizon is None else _within(the, choices, natural(horizon) - 1)
     for k, state in enumerate(states):
         risks = {label: max(mean(the, k, outcomes, later) for outcomes in moves) for label, moves in choices[k].items()}
+        told = the.said.get("risks", evidence.get("risks"))
+        if told is not None and {label: probability(risk) for label, risk in told[k]} != risks:
+            raise the.reject("risks", k, "does not have the listed risks")
         if least[k] != min(risks.values(), default=Fraction(world.is_fail(state))):
             raise the.reject("risks", k, f"does not have the least risk {least[k]}")
         limit = {"per-state": max(threshold, least[k]), "relative": 1 - threshold * (1 - least[k]), "budget": least[k]}[

@@ -77,145 +77,60 @@ OPERATIONS: dict[str, tuple[int, Callable[..., Any]]] = {  # how many operands; 
 }
 
 
-class Language:
-    """The variables of a text by name, and its expressions as functions of a state."""
-
-    def __init__(self) -> None:
-        self.place: dict[str, int] = {}
-        self.defined: dict[str, Item] = {}
-
-    def compile(self, item: Item, *, exact: bool = False) -> Function:
-        """Return the function from a state to the expression's value; `exact`: in fractions, as weights are computed."""
-        match item:
-            case "error":
-                return _error
-            case str() if NUMBER.fullmatch(item):
-                value = Fraction(number(item)) if exact and not item.lstrip("-").isdigit() else number(item)
-                return lambda s: value
-            case str() if item in self.defined:
-                return self.compile(self.defined[item], exact=exact)
-            case str() if (place := self.place.get(name(item))) is not None and not exact:
-                return lambda s: s[place]
-            case str() if place is not None:
-                return lambda s: Fraction(s[place]) if isinstance(s[place], float) else s[place]
-            case [str(sign), *operands] if operands:
-                parts = [self.compile(operand, exact=exact) for operand in operands]
-                return self._operation(sign, parts, exact)
-        raise Unreadable(f"{str(item)[:60]} is not an expression")
-
-    def _operation(self, sign: str, parts: list[Function], exact: bool) -> Function:
-        first, second, third = (*parts, _error, _error)[:3]
-        if sign == "and":
-            return lambda s: all(part(s) for part in parts)
-        if sign == "or":
-            return lambda s: any(part(s) for part in parts)
-        if sign == "=>" and len(parts) == 2:
-            return lambda s: not first(s) or bool(second(s))
-        if sign == "ite" and len(parts) == 3:
-            return lambda s: second(s) if first(s) else third(s)
-        if sign == "at" and len(parts) > 1:
-            return lambda s: parts[1 + _within(first(s), len(parts) - 1)](s)
-        count, apply = OPERATIONS.get(sign, (0, abs))
-        if exact and sign == "/":
-            apply = _exact_quotient
-        if count == 1 == len(parts):
-            return lambda s: finite(apply(first(s)))
-        if count == len(parts) or (count < 0 and len(parts) > 1):
-            return reduce(lambda f, g: lambda s: finite(apply(f(s), g(s))), parts)
-        raise Unreadable(f"there is no operation {sign} of {len(parts)} operands")
-
-    def reads(self, item: Item) -> set[str]:
-        """Return the names of the variables that an expression reads."""
-        if isinstance(item, list):
-            return set().union(*map(self.reads, item[1:]))
-        if item in self.defined:
-            return self.reads(self.defined[item])
-        return set() if item == "error" or NUMBER.fullmatch(item) else {name(item)}
-
-
-def _error(s: Sequence[Any]) -> Any:
-    raise ModelFault("an error that the model names")
-
-
-def _within(place: Any, length: int) -> int:
-    if not 0 <= place < length:
-        raise ModelFault(f"place {place} is outside of a list of {length}")
-    return int(place)
-
-
-class Variable:
-    """The bounds of a variable, and the values that it holds."""
-
-    def __init__(self, kind: Item, word: Item, low: Item, high: Item) -> None:
-        self.name, self.is_real = name(word), kind == "real"
-        self.low, self.high = (None if end == "*" and kind != "variable" else number(end) for end in (low, high))
-
-    def put(self, value: Any) -> Any:
-        """Return the value as a state holds it."""
-        if self.is_real:
-            value = finite(float(value)) + 0.0  # -0.0 is 0.0
-        elif isinstance(value, float | Fraction):
-            raise ModelFault(f"{self.name} is assigned {value}, which is not an integer")
-        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
-            raise OutOfBounds(f"{self.name} is assigned {value}, outside of its bounds")
-        return value if self.is_real else int(value)
-
-
 class World:
     """A flat text as a world; `policy` are the parts of its policy, if it has one."""
 
     def __init__(self, text: str) -> None:
-        self.language = Language()
-        self.variables: list[Variable] = []
-        self.scratch: list[Any] = []
+        self.names: list[str] = []
+        self._places: dict[str, int] = {}  # of the variables by name, scratch variables last
         self.meaning: dict[str, list[str]] = {}
         self.policy: list[Item] | None = None
+        self._bounds: list[tuple[bool, Any, Any]] = []  # whether it is a double, least and greatest value
+        self._scratch: list[Any] = []
+        self._defined: dict[str, Item] = {}
+        self._known: set[str] = set()  # the variables that the start item has named so far
+        self._touched: set[str] = set()  # those that expressions have read since this was emptied
         self._operators: list[Operator] = []
         self._rows: dict[int, dict[Any, list[Operator]]] = {}  # by the variable that they test, and its value
         self._features: dict[int, list[tuple[int, list[int]]]] = {}
         self._events: dict[int, list[int]] = {}
-        self._items: dict[str, list[Item]] = {}
+        self._conditions: dict[str, Function] = {}
+        self._start: list[tuple[int, Any, Any, list[Function]]] | None = None
+        self._starts: list[State] | None = None
         first, *items = parse(text) or [None]
         if first != ["flat", "1"]:
             raise Unreadable("the text does not begin with (flat 1)")
         for item in items:
             self._read(item)
-        if not {"fail", "goal", "meaning"} <= self._items.keys():
-            raise Unreadable("the text lacks one of fail, goal, meaning")
-        self.names = [variable.name for variable in self.variables[: len(self.variables) - len(self.scratch)]]
         self.is_chance = self.says("choice", "policy", "chance") == "chance"
         self._disables = self.says("bounds", "error", "disable") == "disable"
-        self._fail, self._goal = (self.language.compile(self._items[key][1]) for key in ("fail", "goal"))
 
     def says(self, key: str, *known: str) -> str:
-        """Return which of the known words the meaning says; the first where it says none."""
-        words = self.meaning.get(key, [known[0]])
-        if len(words) != 1 or words[0] not in known:
-            raise Unreadable(f"the meaning says ({key} {' '.join(words)}), not one of {', '.join(known)}")
+        """Return which of the known words the meaning says."""
+        if (words := self.meaning.get(key)) is None or len(words) != 1 or words[0] not in known:
+            raise Unreadable(f"the meaning does not say ({key} ...) as one of {', '.join(known)}")
         return words[0]
 
     def _read(self, item: Item) -> None:
-        compiled, place = self.language.compile, self.place
+        place = self._place
         match item:
-            case ["variable" | "integer" | "real" as kind, word, low, high] if not self.scratch:
-                self._declare(Variable(kind, word, low, high))
+            case ["variable" | "integer" | "real" as kind, word, low, high] if not self._scratch:
+                self._declare(kind, word, low, high)
+                self.names = [*self._places]
             case ["scratch", [kind, word, low, high], initial]:
-                self._declare(variable := Variable(kind, word, low, high))
-                self.scratch.append(variable.put(number(initial)))
-            case ["define", str(word), expression] if name(word) not in {
-                **self.language.defined,
-                **self.language.place,
-            }:
-                compiled(expression)
-                self.language.defined[name(word)] = expression
+                self._declare(kind, word, low, high)
+                self._scratch.append(self._put(place(word), number(initial)))
+            case ["define", word, expression] if name(word) not in self._defined and name(word) not in self._places:
+                self.compile(expression)
+                self._defined[name(word)] = expression
             case ["operator", label, guard, *branches] if branches:
                 made: list[tuple[Function, Stages]] = []
                 for keyword, weight, *stages in branches:
-                    if keyword != "branch" or any(stage[:1] != ["then"] for stage in stages):
+                    if keyword != "branch" or any(stage[0] != "then" for stage in stages):
                         raise Unreadable(f"{str(item)[:60]} has a part that is neither a branch nor a stage")
-                    assigned = [[(place(word), compiled(value)) for word, value in stage[1:]] for stage in stages]
-                    made.append((compiled(weight, exact=True), assigned))
-                self._operators.append((_label(label), compiled(guard), made))
+                    assigned = [[(place(word), self.compile(value)) for word, value in stage[1:]] for stage in stages]
+                    made.append((self.compile(weight, exact=True), assigned))
+                self._operators.append((_label(label), self.compile(guard), made))
             case ["feature", word, table, *values]:
                 self._features.setdefault(place(table), []).append((place(word), [*map(integer, values)]))
             case ["event", table, *words]:
@@ -225,31 +140,102 @@ class World:
                 made = [(_constant(integer(w)), self._stage(key, integer(s), event)) for w, s, *event in outcomes]
                 operator = _label(label), lambda s: not any(s[event] for event in events), made
                 self._rows.setdefault(key, {}).setdefault(integer(source), []).append(operator)
+            case ["fail" | "goal" as key, expression] if key not in self._conditions:
+                self._conditions[key] = self.compile(expression)
+            case ["start", *ranges] if self._start is None is self._starts:
+                self._start = [self._range(*entry) for entry in ranges]
+                if sorted(place for place, *_ in self._start) != [*range(len(self.names))]:
+                    raise Unreadable("the start item does not name each variable once")
+            case ["starts", *states] if self._start is None is self._starts:
+                self._starts = [*map(self.checked, states)]
+            case ["meaning", *parts] if not self.meaning:
+                self.meaning = {key: [word.removeprefix('"') for word in words] for key, *words in parts}
             case ["policy", *parts] if self.policy is None and parts:
                 self.policy = parts
-            case ["fail" | "goal", _] | ["start" | "starts" | "meaning", *_] if item[0] not in self._items:
-                self._items[item[0]] = item
-                if item[0] == "meaning":
-                    self.meaning = {key: [word.removeprefix('"') for word in words] for key, *words in item[1:]}
             case _:
                 raise Unreadable(f"{str(item)[:60]} is not an item, or stands twice or too late")
 
-    def _declare(self, variable: Variable) -> None:
-        if variable.name in self.language.place or variable.name in self.language.defined:
-            raise Unreadable(f"the name {variable.name} stands twice")
-        self.language.place[variable.name] = len(self.variables)
-        self.variables.append(variable)
+    def _declare(self, kind: Item, word: Item, low: Item, high: Item) -> None:
+        if name(word) in self._defined or name(word) in self._places or kind not in ("variable", "integer", "real"):
+            raise Unreadable(f"{name(word)} is declared twice, or is no kind of variable")
+        low, high = (None if end == "*" and kind != "variable" else number(end) for end in (low, high))
+        self._bounds.append((kind == "real", low, high))
+        self._places[name(word)] = len(self._places)
 
-    def place(self, word: Item) -> int:
-        """Return the place of the variable that a word names."""
-        if (place := self.language.place.get(name(word))) is None:
+    def _place(self, word: Item) -> int:
+        if (place := self._places.get(name(word))) is None:
             raise Unreadable(f"there is no variable {name(word)}")
         return place
 
     def _stage(self, table: int, target: int, event: list[Item]) -> Stages:
         """Return what an outcome of a row assigns: the next number, what it determines, and the event."""
-        values = [(table, target), *((word, column[target]) for word, column in self._features.get(table, ()))]
-        return [[(word, _constant(value)) for word, value in [*values, *((self.place(word), 1) for word in event)]]]
+        values = [(table, target), *((place, column[target]) for place, column in self._features.get(table, ()))]
+        return [[(place, _constant(value)) for place, value in [*values, *((self._place(word), 1) for word in event)]]]
+
+    def _range(self, word: Item, low: Item, high: Item, *conditions: Item) -> tuple[int, Any, Any, list[Function]]:
+        """Return what the start item says of a variable, whose conditions read it and those before it alone."""
+        place = self._place(word)
+        low, high = (None if end == "*" else self._put(place, number(end)) for end in (low, high))
+        self._known.add(name(word))
+        self._touched.clear()
+        tests = [self.compile(condition) for condition in conditions]
+        if not self._touched <= self._known:
+            raise Unreadable(f"a start condition of {name(word)} reads a variable that comes later")
+        return place, low, high, tests
+
+    # -- expressions
+
+    def compile(self, item: Item, *, exact: bool = False) -> Function:
+        """Return the function from a state to the expression's value; `exact`: in fractions, as weights are computed."""
+        match item:
+            case "error":
+                return _error
+            case str() if NUMBER.fullmatch(item):
+                value = _exactly(number(item)) if exact else number(item)
+                return lambda s: value
+            case str() if name(item) in self._defined and item[0] != '"':
+                return self.compile(self._defined[item], exact=exact)
+            case str() if name(item) in self._places:
+                place = self._place(item)
+                self._touched.add(name(item))
+                return (lambda s: _exactly(s[place])) if exact else lambda s: s[place]
+            case [str(sign), *operands] if operands:
+                return self._operation(sign, [self.compile(operand, exact=exact) for operand in operands], exact)
+        raise Unreadable(f"{str(item)[:60]} is not an expression")
+
+    def _operation(self, sign: str, parts: list[Function], exact: bool) -> Function:
+        first, second, third = (*parts, _error, _error)[:3]
+        match sign, len(parts):
+            case "and", _:
+                return lambda s: all(part(s) for part in parts)
+            case "or", _:
+                return lambda s: any(part(s) for part in parts)
+            case "=>", 2:
+                return lambda s: not first(s) or bool(second(s))
+            case "ite", 3:
+                return lambda s: second(s) if first(s) else third(s)
+            case "at", _:
+                return lambda s: parts[1 + _within(first(s), len(parts) - 1)](s)
+        count, apply = (2, _exact_quotient) if exact and sign == "/" else OPERATIONS[sign]
+        if count == 1 == len(parts):
+            one: Callable[..., Any] = apply
+            return lambda s: finite(one(first(s)))
+        if count == len(parts) or (count < 0 and len(parts) > 1):
+            return reduce(lambda f, g: lambda s: finite(apply(f(s), g(s))), parts)
+        raise Unreadable(f"{sign} does not have {len(parts)} operands")
+
+    # -- states
+
+    def _put(self, place: int, value: Any) -> Any:
+        """Return the value as a state holds it."""
+        is_real, low, high = self._bounds[place]
+        if is_real:
+            value = finite(float(value)) + 0.0  # -0.0 is 0.0
+        elif isinstance(value, float | Fraction):
+            raise ModelFault(f"{[*self._places][place]} is assigned {value}, which is not an integer")
+        if (low is not None and value < low) or (high is not None and value > high):
+            raise OutOfBounds(f"{[*self._places][place]} is assigned {value}, outside of its bounds")
+        return value if is_real else int(value)
 
     def checked(self, values: Any) -> State:
         """Return the state that a list of values, or an object by names, is; Unreadable where it is none of this world."""
@@ -257,11 +243,9 @@ class World:
             values = [values[word] for word in self.names]
         if not isinstance(values, list) or len(values) != len(self.names):
             raise Unreadable(f"{str(values)[:60]} does not give {len(self.names)} values")
+        numbers = [value if isinstance(value, int | float) else number(value) for value in values]
         try:
-            numbers = [number(value) if isinstance(value, str) else value for value in values]
-            if not all(isinstance(value, int | float) for value in numbers):
-                raise Unreadable(f"{str(values)[:60]} is not a state")
-            return tuple(variable.put(value) for variable, value in zip(self.variables, numbers, strict=False))
+            return tuple(self._put(place, value) for place, value in enumerate(numbers))
         except (ModelFault, OverflowError) as fault:
             raise Unreadable(f"{str(values)[:60]} is not a state: {fault}") from None
 
@@ -271,11 +255,11 @@ class World:
 
     def is_fail(self, state: State) -> bool:
         """Return whether the state is a fail state."""
-        return bool(self._asked(self._fail, state))
+        return bool(self._asked(self._conditions["fail"], state))
 
     def is_goal(self, state: State) -> bool:
         """Return whether the state satisfies the goal; fail beats it."""
-        return bool(self._asked(self._goal, state))
+        return bool(self._asked(self._conditions["goal"], state))
 
     def _asked(self, function: Function, state: State) -> Any:
         try:
@@ -294,8 +278,8 @@ class World:
         mixed = [(w * share, after) for share, (_, out) in zip(shares, moves, strict=True) for w, after in out]
         return [(None, mixed)]
 
-    def _enabled(self, state: State) -> list[tuple[str | None, Outcomes]]:
-        full, moves = (*state, *self.scratch), []
+    def _enabled(self, state: Sequence[Any]) -> list[tuple[str | None, Outcomes]]:
+        full, moves = (*state, *self._scratch), []
         rows = [operator for place, rows in self._rows.items() for operator in rows.get(state[place], ())]
         for label, guard, branches in (*self._operators, *rows):
             if guard(full):
@@ -316,7 +300,7 @@ class World:
             if len({place for place, _ in stage}) < len(stage):
                 raise ModelFault("a variable is assigned twice at once")
             for place, value in stage:
-                after[place] = self.variables[place].put(value(state))
+                after[place] = self._put(place, value(state))
             state = tuple(after)
         return state[: len(self.names)]
 
@@ -324,53 +308,50 @@ class World:
 
     def starts(self) -> Iterator[State]:
         """Yield every start state; a condition that is an error counts as true."""
-        if "starts" in self._items:
-            yield from map(self.checked, self._items["starts"][1:])
+        if self._starts is not None:
+            yield from self._starts
             return
-        steps, known = [], set()
-        for place, low, high, conditions in self._ranges():
-            known.add(self.names[place])
-            if low is None or high is None or (self.variables[place].is_real and low != high):
+        state: list[Any] = [None] * len(self.names)
+        ranges = self._start or []
+        for place, low, high, _ in ranges:
+            if low is None or high is None or (self._bounds[place][0] and low != high):
                 raise Unreadable(f"{self.names[place]} has infinitely many values to start with")
-            if not all(self.language.reads(condition) <= known for condition in conditions):
-                raise Unreadable(f"a start condition of {self.names[place]} reads a variable that comes later")
-            steps.append(
-                (place, (low,) if low == high else range(low, high + 1), [*map(self.language.compile, conditions)])
-            )
-        state: list[Any] = [None] * len(steps)
 
         def extend(depth: int) -> Iterator[State]:
-            if depth == len(steps):
+            if depth == len(ranges):
                 yield tuple(state)
                 return
-            place, values, conditions = steps[depth]
-            for state[place] in values:
+            place, low, high, conditions = ranges[depth]
+            for state[place] in (low,) if low == high else range(low, high + 1):
                 if all(_may_hold(condition, state) for condition in conditions):
                     yield from extend(depth + 1)
 
-        yield from extend(0)
+        yield from extend(0) if self._start is not None else ()
 
     def is_start(self, state: State) -> bool:
         """Return whether the state surely is a start state; a condition that is an error counts as false."""
-        if "starts" in self._items:
-            return any(self.checked(item) == state for item in self._items["starts"][1:])
+        if self._starts is not None or self._start is None:
+            return state in (self._starts or ())
         return all(
             (low is None or low <= state[place])
             and (high is None or state[place] <= high)
-            and all(self._asked(self.language.compile(condition), state) for condition in conditions)
-            for place, low, high, conditions in self._ranges()
+            and all(self._asked(condition, state) for condition in conditions)
+            for place, low, high, conditions in self._start
         )
 
-    def _ranges(self) -> list[tuple[int, Any, Any, list[Item]]]:
-        """Return the place, the range and the conditions that the start item gives for each variable."""
-        found = []
-        for word, low, high, *conditions in self._items.get("start", ["start"])[1:]:
-            put = self.variables[self.place(word)].put
-            ends = (None if end == "*" else put(number(end)) for end in (low, high))
-            found.append((self.place(word), *ends, conditions))
-        if sorted(place for place, *_ in found) != [*range(len(self.names))]:
-            raise Unreadable("the start item does not name each variable once")
-        return found
+
+def _exactly(value: Any) -> Any:
+    return Fraction(value) if isinstance(value, float) else value
+
+
+def _error(s: Sequence[Any]) -> Any:
+    raise ModelFault("an error that the model names")
+
+
+def _within(place: Any, length: int) -> int:
+    if not 0 <= place < length:
+        raise ModelFault(f"place {place} is outside of a list of {length}")
+    return int(place)
 
 
 def _label(word: Item) -> str | None:
