@@ -16,7 +16,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
     errors verdict choices system budget interrupts numbers files _core model jani prism pddl features worlds sources kernel
-    symbolic solvers policy records check confirm workers mdp safety fuzz debug repair verify shield termination
+    symbolic solvers policy records evidence check confirm workers mdp safety fuzz debug repair verify shield termination
     general domains train campaign acceptance report front cli
     """.split()  # noqa: SIM905
 )

@@ -43,6 +43,8 @@ from polvet.verdict import Verdict
 from polvet.verify.methods import METHODS
 from polvet.verify.replay import replay
 from tests.debug.oracle import random_case
+from tests.evidence.families import FAMILIES, STRATEGIES, drawn
+from tests.evidence.test_flatten import check_family, check_unless_refused
 from tests.repair.ensembles import random_ensemble, random_faults
 from tests.repair.test_trees import TASK as GRID
 from tests.repair.test_trees import is_fixed
@@ -280,9 +282,17 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
     return bytes(content)
 
 
+def flatten_worlds(seed: int) -> str:
+    for name in FAMILIES:
+        check_family(name, seed)
+    for name in STRATEGIES:
+        drawn(name, seed, 5, check_unless_refused)
+    return f"{len(FAMILIES) + 5 * len(STRATEGIES)} worlds"
+
+
 BLOWS: dict[str, Blow] = {
     blow.__name__: blow
-    for blow in (decide_games, find_faults, verify_policies, repair_ensembles, permit_worlds, end_plans, certify_verdicts,
+    for blow in (decide_games, find_faults, verify_policies, repair_ensembles, permit_worlds, end_plans, flatten_worlds, certify_verdicts,
                  feed_damaged_files, kill_and_resume)
 }  # fmt: skip
 RARE = {"kill_and_resume": 25, "feed_damaged_files": 3, "certify_verdicts": 3}

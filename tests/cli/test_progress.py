@@ -67,7 +67,7 @@ LONG = {
     "synthesize": (["problem.qnp"], 0, "looking for a policy"),
     "generalizes": (["sketch.txt", "blocks.pddl", "--domain", "domain.pddl"], 0, "following the rules"),
 }  # fmt: skip
-SHORT = {"info", "certify", "domains", "report", "gate"}
+SHORT = {"info", "flatten", "certify", "domains", "report", "gate"}
 
 
 def command_of(name, fresh):

@@ -12,7 +12,7 @@ import pytest
 import polvet
 from polvet.cli.app import COMMANDS, run
 from polvet.domains.shipped import shipped_files
-from polvet.front.writing import domains, write_report
+from polvet.front.writing import domains, write_flat, write_report
 
 TIMES = re.compile(r"seconds|peak_bytes|steps_per_cpu_second")
 """What differs from call to call: clocks, and what the process holds."""
@@ -149,6 +149,8 @@ CASES = {
         "opens.txt boxes.pddl --domain domain.pddl", lambda: polvet.generalizes("opens.txt", "boxes.pddl", domain="domain.pddl"),
     ),
     "generalizes not": ("turns.txt boxes.pddl boxes.pddl", lambda: polvet.generalizes("turns.txt", "boxes.pddl", "boxes.pddl")),
+    "flatten": (FILES, lambda: write_flat(polvet.load(line()), line().policy("one-way-line-8-5-faulty.json"))),
+    "flatten to a file": ("janitor.toml -o janitor.flat", lambda: write_flat(janitor(), output="janitor.flat")),
     "certify": (
         "certificate.json --task one-way-line-8-5.toml --policy one-way-line-8-5-faulty.json",
         lambda: polvet.certify("certificate.json", "one-way-line-8-5.toml", "one-way-line-8-5-faulty.json"),

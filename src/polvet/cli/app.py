@@ -59,6 +59,8 @@ COMMANDS: dict[str, str] = {
     "Example: `polvet synthesize problem.qnp -o plan.json`.",
     "generalizes": "Follow a general policy's rules on PDDL problems. "
     "Example: `polvet generalizes policy.txt p1.pddl p2.pddl --domain domain.pddl`.",
+    "flatten": "Write a task and its policy as the flat text that evidence speaks of. "
+    "Example: `polvet flatten line.toml policy.json -o line.flat`.",
     "certify": "Check a certificate without trusting whoever made it: accepted (0) or rejected (10).",
     "domains": "List the built-in benchmarks; with a name explain one; "
     "with -o FILE.jani write it, and FILE.toml beside it.",

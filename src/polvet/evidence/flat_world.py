@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 from itertools import product
 from math import gcd, lcm, prod
 
@@ -55,6 +54,8 @@ Box = Mapping[str, tuple[int, int]]
 """Variables with least and greatest values."""
 NO_BOX: Box = {}
 FAR = 2**100
+WHOLE = 2**53
+"""Integers up to it are doubles."""
 Writes = list[tuple[Name | Select, int]]
 """The assignments of a stage: targets, and the nodes of their values."""
 
@@ -211,19 +212,25 @@ class FlatWorld:
         return stages
 
     def _stored(self, variable: Variable, value: int) -> int:
-        """Return the value; where leaving bounds disables, leaving 64 bits is still an error."""
-        if variable.kind is not Kind.INT or not self.network.disables_out_of_bounds:
-            return value
+        """Return the value, an error where bounds alone do not say so: of 64 bits where leaving bounds disables, of huge doubles."""
         terms, tests = self.terms, []
-        if variable.lower is None or variable.lower < LEAST:
-            tests.append(terms.node("<=", terms.node(str(LEAST)), value))
-        if variable.upper is None or variable.upper > GREATEST:
-            tests.append(terms.node("<=", value, terms.node(str(GREATEST))))
+        disables = self.network.disables_out_of_bounds
+        ends: tuple[tuple[int | Fraction | None, bool], ...] = (variable.lower, True), (variable.upper, False)
+        for end, lower in ends:
+            if variable.kind is Kind.REAL and end is not None and abs(end) > WHOLE and not disables:
+                bound = inward(end, 1 if lower else -1)  # integers beyond are not rounded before they are compared
+            elif variable.kind is Kind.INT and disables and (end is None or not LEAST <= end <= GREATEST):
+                bound = str(LEAST if lower else GREATEST)
+            else:
+                continue
+            sides = [terms.node(str(bound)), value]
+            tests.append(terms.node("<=", *(sides if lower else reversed(sides))))
         return terms.node("ite", terms.chain("and", tests, "1"), value, terms.node("error")) if tests else value
 
     def _stage(self, writes: Writes, first: int) -> Iterator[tuple[str, int]]:
         """Yield the variables that a stage assigns, with the nodes of their values."""
         if not any(isinstance(target, Select) for target, _ in writes):
+            self._expect_order([target.name for target, _ in writes if isinstance(target, Name)], first)
             for target, value in writes:
                 assert isinstance(target, Name)
                 yield target.name, value
@@ -250,18 +257,22 @@ class FlatWorld:
                         for index, size in zip(indices, target.shape, strict=True)
                     ]
                     inside.setdefault(item.name, []).append(terms.chain("and", known, "1"))
+        self._expect_order([name for name, met in cases.items() for _ in met], first)
         for name, met in cases.items():
-            if len(met) > 1 and self.network.disables_out_of_bounds:
-                raise InputError(
-                    f"two assignments of one index may meet in '{name}', and leaving bounds disables an operator: which of the two "
-                    "happens first is not written.",
-                    self.network.edges[first].where,
-                    "Give the assignments different indices.",
-                )
             value = self._after(terms.node(word(name)), met)
             for test in inside.get(name, ()):
                 value = terms.node("ite", test, value, terms.node("error"))
             yield name, value
+
+    def _expect_order(self, written: Sequence[str], first: int) -> None:
+        """Refuse assignments that may meet where it matters which of two errors happens first."""
+        if self.network.disables_out_of_bounds and len(set(written)) < len(written):
+            raise InputError(
+                f"two assignments of one index may meet in '{max(written, key=written.count)}', and leaving bounds disables an operator: "
+                "a flat text cannot say which happens first.",
+                self.network.edges[first].where,
+                "Give the assignments different indices.",
+            )
 
     def _after(self, own: int, met: Sequence[tuple[int, int]]) -> int:
         """Return the value of a variable after these writes: of the one that meets it, its own without any, an error of two."""
@@ -298,8 +309,8 @@ def reduced(shares: Sequence[Fraction] | Sequence[int]) -> list[int]:
     >>> reduced([Fraction(1, 10), Fraction(9, 10)]), reduced([4, 2])
     ([1, 9], [2, 1])
     """
-    common = reduce(lcm, (Fraction(share).denominator for share in shares), 1)
-    wholes = [int(share * common) for share in shares]
+    common = lcm(*(share.denominator for share in shares))
+    wholes = [share.numerator * (common // share.denominator) for share in shares]
     divisor = gcd(*wholes) or 1
     return [whole // divisor for whole in wholes]
 

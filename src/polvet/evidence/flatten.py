@@ -76,7 +76,7 @@ def _meaning(task: Task, aside: Collection[str]) -> str:
         "choose": ["arg-max"],
         "applicable": [task.reading.mode],
         "avoid": task.avoid.names,
-        "environment": ["adversarial"],
+        "environment": ["fair" if task.avoid.loop else "adversarial"],  # whether runs end is asked of fair ones
         "bounds": [task.network.out_of_bounds.value],
         "errors": ["aside", *map(word, sorted(aside))] if aside else ["all"],
     }

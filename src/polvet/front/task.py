@@ -379,6 +379,12 @@ class Task:
             raise NO_STATE
         return check_abstraction(self._task, env, **options)
 
+    def flat(self, policy: Any = None) -> str:
+        """Return the task, perhaps with a policy, written out: the flat text that evidence speaks of (docs/flat.md)."""
+        from polvet.evidence.flatten import flatten
+
+        return flatten(self._task, None if policy is None else self.policy(policy).fitted)
+
     def save(self, path: str | Path) -> Path:
         """Write the task to a `.toml` file and its model beside it, and return the `.toml` file's path.
 

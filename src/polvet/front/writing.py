@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polvet.budget import Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
@@ -13,6 +14,9 @@ from polvet.files import write_whole
 from polvet.front.result import Result
 from polvet.model.task import Task
 from polvet.verdict import Verdict
+
+if TYPE_CHECKING:
+    from polvet.front.task import Task as FrontTask
 
 COUNTING_SECONDS = 5.0
 
@@ -49,6 +53,19 @@ def write_report(
     page = make_report(source, task=task, policy=policy, checked=check)
     write_whole(output, page)
     return Written(figures={"bytes": len(page.encode())}, more={"report": str(output)}, seconds=spent())
+
+
+def write_flat(task: FrontTask, policy: Any = None, output: str | Path | None = None) -> Written:
+    """Return the flat text of the task, and of a policy for it; with an `output` it is written there."""
+    spent = stopwatch()
+    text = task.flat(policy)
+    data = text.encode()
+    more = {"sha256": sha256(data).hexdigest(), **({"text": text} if output is None else {"flat": str(output)})}
+    if output is not None:
+        write_whole(output, data)
+    figures = {"bytes": len(data), "items": text.count("\n(") + 1}
+    says = (Verdict.GENERATED if output is None else Verdict.WRITTEN).value
+    return Written(says=says, figures=figures, more=more, seconds=spent())
 
 
 def domains(

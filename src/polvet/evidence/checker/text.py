@@ -55,9 +55,12 @@ def name(word: Item) -> str:
 
 def number(word: Item) -> int | float:
     """Return the integer or the finite double that a word is."""
-    if not isinstance(word, str) or not NUMBER.fullmatch(word) or not math.isfinite(value := float(word)):
+    if not isinstance(word, str) or not NUMBER.fullmatch(word):
         raise Unreadable(f"{str(word)[:60]} is not a number")
-    return value + 0.0 if "." in word or "e" in word else int(word)
+    is_integer = "." not in word and "e" not in word
+    if not is_integer and not math.isfinite(float(word)):
+        raise Unreadable(f"{word[:60]} is not a finite double")
+    return int(word) if is_integer else float(word) + 0.0
 
 
 def integer(word: Item) -> int:

@@ -73,6 +73,7 @@ OPERATIONS: dict[str, tuple[int, Callable[..., Any]]] = {  # how many operands; 
     "floor": (1, math.floor),
     "ceil": (1, math.ceil),
     "trc": (1, math.trunc),
+    "exact": (1, Fraction),
     **{f.__name__: (1, f) for f in (*FUNCTIONS, math.asinh, math.acosh, math.atanh, math.exp)},
 }
 
@@ -90,6 +91,9 @@ class World:
         self._bounds: list[tuple[bool, Any, Any]] = []  # whether it is a double, least and greatest value
         self._scratch: list[Any] = []
         self._defined: dict[str, Item] = {}
+        self._made: dict[
+            tuple[str, bool], tuple[Function, set[str]]
+        ] = {}  # abbreviations, with the variables they read
         self._known: set[str] = set()  # the variables that the start item has named so far
         self._touched: set[str] = set()  # those that expressions have read since this was emptied
         self._operators: list[Operator] = []
@@ -139,7 +143,10 @@ class World:
                 self._events.setdefault(place(table), []).extend(map(place, words))
             case ["rows", table, [source, label], *outcomes] if outcomes:
                 key, events = place(table), self._events.get(place(table), [])
-                made = [(_constant(integer(w)), self._stage(key, integer(s), event)) for w, s, *event in outcomes]
+                made = [
+                    (_constant(integer(w)), self._stage(key, integer(source), integer(s), event))
+                    for w, s, *event in outcomes
+                ]
                 operator = _label(label), lambda s: not any(s[event] for event in events), made
                 self._rows.setdefault(key, {}).setdefault(integer(source), []).append(operator)
             case ["fail" | "goal" as key, expression] if key not in self._conditions:
@@ -169,9 +176,13 @@ class World:
             raise Unreadable(f"there is no variable {name(word)}")
         return place
 
-    def _stage(self, table: int, target: int, event: list[Item]) -> Stages:
-        """Return what an outcome of a row assigns: the next number, what it determines, and the event."""
-        values = [(table, target), *((place, column[target]) for place, column in self._features.get(table, ()))]
+    def _stage(self, table: int, source: int, target: int, event: list[Item]) -> Stages:
+        """Return what an outcome of a row assigns: the next number, what it determines otherwise, and the event."""
+        columns = self._features.get(table, ())
+        values = [
+            (table, target),
+            *((place, column[target]) for place, column in columns if column[target] != column[source]),
+        ]
         return [[(place, _constant(value)) for place, value in [*values, *((self._place(word), 1) for word in event)]]]
 
     def _range(self, word: Item, low: Item, high: Item, *conditions: Item) -> tuple[int, Any, Any, list[Function]]:
@@ -196,7 +207,7 @@ class World:
                 value = _exactly(number(item)) if exact else number(item)
                 return lambda s: value
             case str() if name(item) in self._defined and item[0] != '"':
-                return self.compile(self._defined[item], exact=exact)
+                return self._abbreviated(item, exact)
             case str() if name(item) in self._places:
                 place = self._place(item)
                 self._touched.add(name(item))
@@ -204,6 +215,16 @@ class World:
             case [str(sign), *operands] if operands:
                 return self._operation(sign, [self.compile(operand, exact=exact) for operand in operands], exact)
         raise Unreadable(f"{str(item)[:60]} is not an expression")
+
+    def _abbreviated(self, word: str, exact: bool) -> Function:
+        """Return the function that an abbreviation stands for, made once: they may stand in one another."""
+        if (word, exact) not in self._made:
+            touched, self._touched = self._touched, set()
+            self._made[word, exact] = self.compile(self._defined[word], exact=exact), self._touched
+            self._touched = touched
+        function, reads = self._made[word, exact]
+        self._touched |= reads
+        return function
 
     def _operation(self, sign: str, parts: list[Function], exact: bool) -> Function:
         first, second, third = (*parts, _error, _error)[:3]
