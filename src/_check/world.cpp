@@ -386,6 +386,7 @@ Operator World::row(const Item& item) const {
         }
     guard->parts.push_back(any);
     op.guard = guard;
+    const int64_t source = to_integer(item.parts[2].parts[0].word());
     for (size_t k = 3; k < item.parts.size(); ++k) {
         const std::vector<Item>& outcome = item.parts[k].parts;
         if (outcome.size() < 2 || outcome.size() > 3) throw Unhandled("an outcome of a row");
@@ -393,8 +394,8 @@ Operator World::row(const Item& item) const {
         Stage stage{{table, number(target)}};
         if (const auto features = features_.find(table); features != features_.end())
             for (const auto& [feature, values] : features->second) {
-                if (target < 0 || size_t(target) >= values.size()) throw Unhandled("a row leads beyond its features");
-                stage.push_back({feature, number(values[size_t(target)])});
+                if (std::min(target, source) < 0 || size_t(std::max(target, source)) >= values.size()) throw Unhandled("a row leads beyond its features");
+                if (values[size_t(target)] != values[size_t(source)]) stage.push_back({feature, number(values[size_t(target)])});
             }
         if (outcome.size() == 3) stage.push_back({place(outcome[2]), number(1)});
         op.branches.push_back({number(to_integer(outcome[0].word())), {stage}});

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import gcd, lcm
+from math import gcd, inf, lcm, nextafter
 
 MAX_DIGITS = 400
 """Significant digits of a numeral, and the greatest power of ten."""
@@ -61,3 +61,9 @@ def exact(text: str, *, digits: int = MAX_DIGITS) -> int | Fraction | None:
     else:
         return None
     return value if -LARGEST <= value <= LARGEST else None
+
+
+def at_least(bound: int | Fraction) -> float:
+    """Return the smallest double that is at least the exact bound."""
+    real = float(bound)
+    return real if Fraction(real) >= bound else nextafter(real, inf)

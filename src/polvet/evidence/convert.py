@@ -18,12 +18,19 @@ from polvet.model.task import Task, state_from_names
 from polvet.policy.binding import Fitted
 from polvet.records.packed import unpack_columns
 
+
+class CannotConvert(Exception):
+    """The certificate does not say what evidence of its kind needs."""
+
+
 LISTED = (
     "safe-policy", "reachable-set", "unsafe-rank", "strong-cyclic", "no-strong-cyclic", "sure-end", "permissive", "action-risk",
     "risk-bound", "risk-exceeds", "conflict",
 )  # fmt: skip
 KINDS = (*LISTED, "run", "livelock", "repair")
 """The kinds that can be converted."""
+FAIR = ("strong-cyclic", "no-strong-cyclic", "sure-end", "livelock")
+"""The kinds that count on a fair environment."""
 KEPT = ("bound", "start", "rule", "horizon", "region", "actions", "end", "mode")
 COLUMNS = {"distance": "rank", "round": "rank", "distances": "rank", "ranks": "rank", "values": "value"}
 """What is said of states under another name."""
@@ -32,12 +39,19 @@ SAID = ("action", "allowed", "least", "mixed", "rank", "risks", "taken", "value"
 
 def evidence_of(certificate: Mapping[str, Any], task: Task, fitted: Fitted | None = None) -> tuple[str, Json]:
     """Return the flat text that the certificate is about, and what it says as evidence."""
+    kind = certificate["kind"]
+    if kind == "conflict" or (kind == "action-risk" and certificate.get("horizon") is None):
+        raise CannotConvert(f"a certificate of kind {kind} has no ranks; make it again")
+    if "states" not in certificate and kind != "repair":
+        raise CannotConvert("it does not list its states; make it again")
     about = task if fitted is None else fitted.task
     variables: Sequence[Variable] = about.network.variables
     kept = certificate.get("kept")
     aside = [v.name for v in (*variables, *about.network.scratch) if kept is not None and v.name not in kept]
     variables = [variable for variable in variables if variable.name not in aside]
     flat = flatten(task, fitted, aside=aside)
+    if certificate["kind"] in FAIR and "delay" not in certificate.get("avoids", ()):
+        flat = flat.replace("(environment adversarial)", "(environment fair)")
 
     def values(state: Mapping[str, Any]) -> list[Any]:
         return list(map(_plain, state_from_names(about.network, state, Where("certificate"))))

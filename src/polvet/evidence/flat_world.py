@@ -15,7 +15,6 @@ from math import gcd, lcm, prod
 
 from polvet.errors import InputError
 from polvet.evidence.flat_text import Piece, Terms, double, is_exact, word
-from polvet.kernel.layout import at_least
 from polvet.model.arithmetic import INT64_MAX, INT64_MIN
 from polvet.model.expressions import (
     FALSE,
@@ -34,6 +33,7 @@ from polvet.model.folding import value_of
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
 from polvet.model.restrict import reads, targets
 from polvet.model.tables import STATE, TableMoves
+from polvet.numbers import at_least
 
 MOST_BRANCHES = 500_000
 """So many branches of all operators are written."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from polvet.evidence.flat_text import Piece, Terms, double, word
 from polvet.evidence.flat_world import FlatWorld
-from polvet.kernel.starts.parts import names_in_order, narrowed_bounds, reading_order
 from polvet.model.automata import ModelType
 from polvet.model.expressions import (
     Binary,
@@ -27,6 +26,7 @@ from polvet.model.expressions import (
 from polvet.model.network import Kind, Network, Variable
 from polvet.model.restrict import restrict
 from polvet.model.semantics import State
+from polvet.model.start_parts import names_in_order, narrowed_bounds, reading_order
 from polvet.model.task import Task
 
 if TYPE_CHECKING:

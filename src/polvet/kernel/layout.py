@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from math import inf, nextafter
+from math import inf
 
 from polvet.model.network import Kind, Variable
+from polvet.numbers import at_least
 
 FULL = 2**64 - 1
 
@@ -85,9 +85,3 @@ def _field(variable: Variable, word: int, shift: int, bits: int) -> Field:
         high = 2**63 - 2 if upper is None else int(upper)
         return Field(word, shift, FULL, low, high - low, False, 0.0, 0.0)
     return Field(word, shift, mask, int(lower), int(upper - lower), False, 0.0, 0.0)
-
-
-def at_least(bound: int | Fraction) -> float:
-    """Return the smallest double that is at least the exact bound."""
-    real = float(bound)
-    return real if Fraction(real) >= bound else nextafter(real, inf)

@@ -30,13 +30,6 @@ from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, ModelError, Where
 from polvet.kernel.residuals import OP, Termwriter
-from polvet.kernel.starts.parts import (
-    independent_parts,
-    names_in_order,
-    narrowed_bounds,
-    pinned_values,
-    reading_order,
-)
 from polvet.kernel.starts.ranked import SMALL, RankedPart, Ranks
 from polvet.model.arithmetic import Value
 from polvet.model.automata import NOWHERE
@@ -45,6 +38,13 @@ from polvet.model.expressions import FALSE, Expression, conjuncts
 from polvet.model.infix import dump_expression
 from polvet.model.network import Kind, Network, Variable
 from polvet.model.semantics import Semantics, State
+from polvet.model.start_parts import (
+    independent_parts,
+    names_in_order,
+    narrowed_bounds,
+    pinned_values,
+    reading_order,
+)
 from polvet.model.task import Task
 
 MAX_TRIES = 1_000_000

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from polvet.kernel.layout import at_least
 from polvet.model.expressions import Binary, Expression, Name, children, conjuncts, names
 from polvet.model.folding import value_of
 from polvet.model.network import Kind, Variable
+from polvet.numbers import at_least
 
 
 def narrowed_bounds(variable: Variable, parts: Sequence[Expression]) -> tuple[int | float | None, int | float | None]:
