@@ -44,7 +44,7 @@ from polvet.model.world import AS_WRITTEN, Reader, Reading, World
 from polvet.numbers import exact
 from polvet.worlds.formats import domain_of, is_address, load_model, read_world
 
-TASK_KEYS = ("model", "domain", "constants", "bounds", "actions", *ROLES, "policy")
+TASK_KEYS = ("model", "domain", "constants", "bounds", "actions", *ROLES, "max_steps", "policy")
 FUNCTION = re.compile(r"(.+\.py):\w+")
 """An input that is a Python function: its file, and its name."""
 POLICY_KEYS = ("mode", "inputs", "outputs", "output")
@@ -62,6 +62,7 @@ class TaskParts:
     source: Source
     domain: Path | None = None  # exactly where the model is a PDDL problem
     problem: Reading = AS_WRITTEN  # how such a problem is read
+    max_steps: int | None = None
 
 
 def load_network(
@@ -94,12 +95,12 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
     """Return what the task in a `.toml` file, or a model file with the options, is made of."""
     options = options or TaskOptions()
     data, domain = _model_text(path) if is_address(path) else read_bytes(path), options.domain
-    digest, problem = hashlib.sha256(data), AS_WRITTEN
+    digest, problem, max_steps = hashlib.sha256(data), AS_WRITTEN, None
     if is_address(path):
         world, place = read_world(path), Where(str(path))
         model_path, constants = Path(path), {}
         texts = {role: (text, place.at(role)) for role, text in world.conditions.items()}
-        reading = PolicyReading(inputs=world.inputs)
+        reading, max_steps = PolicyReading(inputs=world.inputs), world.max_steps
     elif str(path).endswith(".toml"):
         document = _read_toml(path)
         where = Where(str(path))
@@ -113,7 +114,11 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
         }
         texts = {role: (_text(document, role, where), where.at(role)) for role in ROLES if role in document}
         reading = _reading(_table(document, "policy", where), where.at("policy"), Path(path).parent)
-        problem = _problem(document, where)
+        problem, max_steps = _problem(document, where), document.get("max_steps")
+        if max_steps is not None and (type(max_steps) is not int or max_steps < 1):
+            raise InputError(
+                f"'{max_steps}' is not a number of steps.", where.at("max_steps"), "Write max_steps = 100."
+            )
     else:
         model_path, constants, texts, reading = Path(path), {}, {}, PolicyReading()
     for role in ROLES:
@@ -132,7 +137,8 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
         for one in python_files(file):
             digest.update(sha256(one).encode())
     source = Source(Path(path), digest.hexdigest())
-    return TaskParts(model_path, {**constants, **options.constants}, texts, reading, options, source, domain, problem)
+    constants |= options.constants
+    return TaskParts(model_path, constants, texts, reading, options, source, domain, problem, max_steps)
 
 
 def make_task(parts: TaskParts) -> Task:
@@ -155,6 +161,7 @@ def make_task(parts: TaskParts) -> Task:
         parts.options.avoid,
         parts.options,
         parts.source,
+        parts.max_steps,
     )
 
 

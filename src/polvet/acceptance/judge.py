@@ -27,6 +27,7 @@ from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
+from polvet.policy.runs import MAX_STEPS, within_steps
 from polvet.records.fault_files import Fault
 from polvet.records.shape import record_to_json
 from polvet.safety.bound import parse_risk
@@ -81,7 +82,7 @@ class Sampling:
 
     starts: int = 1_000
     runs: int = 100
-    max_steps: int = 10_000
+    max_steps: int | None = None  # of runs that count for %Goal; None: as the world allows
     seed: int = 0
     threads: int = 1
     budget: Budget = field(default_factory=lambda: Budget(None, None, MAX_STATES))
@@ -224,7 +225,7 @@ def judge_bound(
     proof = [_risk(bound, limits.max_risk, sampling, file)] if limits.max_risk is not None else []
     proof += [_proof(bound, sampling, file)] if limits.proved else []
     evaluation = _evaluation(bound, sampling)
-    runs = run_summary(bound, evaluation, sampling.max_steps)
+    runs = run_summary(bound, evaluation)
     checks += _percentages(evaluation, limits)
     if thresholds.unstated:
         checks += _use(runs)
@@ -257,7 +258,7 @@ def _goal_loss(bound: Bound, now: Evaluation, before: Evaluation, limits: Thresh
     if now.batch.limit is not None or before.batch.limit is not None:
         passing = Passing.UNKNOWN
     most = f"{limits.max_goal_loss:g} point" + ("" if limits.max_goal_loss == 1 else "s")
-    says = f"%Goal {100 * before.goal:.2f} -> {100 * now.goal:.2f}, a loss of at most {most} allowed"
+    says = f"%Goal{within_steps(now.max_steps)} {100 * before.goal:.2f} -> {100 * now.goal:.2f}, a loss of at most {most} allowed"
     possible = _best_possible(bound, now, sampling) if passing is Passing.FAILED else None
     if possible is not None:
         says += f"; best possible for a safe policy {possible:.2f}"
@@ -279,7 +280,7 @@ def _faults(bound: Bound, most: int, sampled: bool, sampling: Sampling) -> tuple
     if count is None or (sampling.budget.states is not None and count > sampling.budget.states):
         why = f"there are {'infinitely many' if count is None else f'{count:,}'} start states; {sampling.starts:,} were tried"
         starts = evaluation_starts(bound.task, sampling.starts, sampling.seed, budget=sampling.budget)
-        search = Search(sampling.seed, max_steps=sampling.max_steps, threads=sampling.threads)
+        search = Search(sampling.seed, max_steps=sampling.max_steps or MAX_STEPS, threads=sampling.threads)
         packed = bound.compiled.pack(starts.states)
         fuzzed = find_unsafe_runs(bound, packed, search, budget=sampling.budget)
         analysis = find_faults(bound, decider, fuzzed.runs, budget=sampling.budget)
@@ -333,7 +334,8 @@ def _percentages(evaluation: Evaluation, limits: Thresholds) -> list[Check]:
         goal = 100 * evaluation.goal
         low, high = (100 * end for end in evaluation.goal_interval)
         passing = _against(-high, -goal, -low, -limits.min_goal, limits.sampled)
-        says = f"%Goal {goal:.2f} [{low:.2f}, {high:.2f}] over {over}, at least {limits.min_goal:g} wanted"
+        steps = within_steps(evaluation.max_steps)
+        says = f"%Goal{steps} {goal:.2f} [{low:.2f}, {high:.2f}] over {over}, at least {limits.min_goal:g} wanted"
         checks.append(Check("goal", passing, says, GoalShare(goal, limits.min_goal)))
     if evaluation.batch.limit is None:
         return checks

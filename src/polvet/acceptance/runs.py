@@ -12,7 +12,7 @@ from polvet.debug.evaluate import Evaluation
 from polvet.files import Figures
 from polvet.model.expressions import FALSE
 from polvet.policy.compiled import Bound
-from polvet.policy.runs import End
+from polvet.policy.runs import End, within_steps
 
 ENDLESS = (End.LIMIT.text, End.STUCK.text)
 
@@ -45,16 +45,18 @@ class RunSummary:
         """Return one line for people."""
         count = sum(self.ends.values())
         ends = ", ".join(f"{number:,} {_word(end, self.max_steps)}" for end, number in self.ends.items())
-        share = "no goal" if self.goal is None else f"%Goal {100 * self.goal:.2f}"
+        share = "no goal" if self.goal is None else f"%Goal{within_steps(self.max_steps)} {100 * self.goal:.2f}"
         reached = f"{self.states:,} states reached" + ("" if self.all_states else " at least")
         over = f"{count:,} runs from {self.starts:,} start states: {ends or 'none'}; {reached}"
         warning = f"WARNING: {self.useless}; " if self.useless else ""
-        return f"{warning}{share}; {over}" + (f"; cut short: {self.cut}" if self.cut else "")
+        steps = "; all but %Goal is about runs of any length" if within_steps(self.max_steps) else ""
+        return f"{warning}{share}; {over}{steps}" + (f"; cut short: {self.cut}" if self.cut else "")
 
     def figures(self) -> Figures:
         """Return the same as numbers."""
         return {
             "goal_percent": None if self.goal is None else 100 * self.goal,
+            "max_steps": self.max_steps,
             "ends": dict(self.ends),
             "states": self.states,
             "all_states": self.all_states,
@@ -62,14 +64,14 @@ class RunSummary:
         }
 
 
-def run_summary(bound: Bound, evaluation: Evaluation, max_steps: int) -> RunSummary:
+def run_summary(bound: Bound, evaluation: Evaluation) -> RunSummary:
     """Return what an evaluation tells about the policy's runs."""
     search, batch = evaluation.inspection, evaluation.batch
     return RunSummary(
         goal=evaluation.goal if bound.task.goal != FALSE else None,
         ends=evaluation.ends,
         starts=len(evaluation.starts.states),
-        max_steps=max_steps,
+        max_steps=evaluation.max_steps,
         states=search.figures["states"],
         all_states=search.limit is None,
         reaches_goal=evaluation.goal > 0 or search.figures["goal_states"] > 0,

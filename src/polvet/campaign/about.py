@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from polvet.campaign.settings import Settings
 from polvet.errors import Where
 from polvet.files import read_json
 from polvet.model.expressions import Expression
 from polvet.model.infix import dump_expression
 from polvet.model.task import Task
+from polvet.policy.runs import within_steps
 from polvet.records.shape import later, record_from_json, record_to_json
 
 
@@ -28,14 +30,20 @@ class About:
     start: str | None = later()
     fail: str | None = later()
     goal: str | None = later()
+    max_steps: int | None = later()  # of runs that count for %Goal, where the world has a limit
 
     @property
     def has_goal(self) -> bool:
         """Return whether the task wants anything reached; unless the folder says that it does not, it does."""
         return self.goal != "false"
 
+    @property
+    def within(self) -> str:
+        """Return what is said beside %Goal where the world has a limit."""
+        return "" if self.max_steps is None else within_steps(self.max_steps)
 
-def dump_about(task: Task, policy: Path) -> str:
+
+def dump_about(task: Task, policy: Path, settings: Settings) -> str:
     """Return the text of `about.json`."""
 
     def shown(condition: Expression | None) -> str | None:
@@ -52,6 +60,7 @@ def dump_about(task: Task, policy: Path) -> str:
         start=shown(task.start),
         fail=shown(task.fail),
         goal=shown(task.goal),
+        max_steps=task.max_steps and settings.run_steps(task),
     )
     return json.dumps({"format": "about/1", **record_to_json(about)}, ensure_ascii=False, indent=1) + "\n"
 

@@ -86,7 +86,7 @@ class Examination(Ground):
             bound,
             self.evaluation,
             runs=self._enough_runs(len(self.evaluation.states)),
-            max_steps=settings.max_steps,
+            max_steps=settings.run_steps(self.task),
             seed=settings.seed,
             threads=self.threads,
             budget=self._left(settings.max_states),

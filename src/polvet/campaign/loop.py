@@ -45,7 +45,7 @@ def debug(
         )
     fitted = load_fitted(task, policy).task
     with Store(folder, identity) as store:
-        store.write("about.json", dump_about(task, policy))
+        store.write("about.json", dump_about(task, policy, chosen))
         try:
             rounds = _rounds(policy, fitted, store, chosen, budget, threads, listener)
         except LimitReached as limit:  # while start states were drawn: there is nothing of the campaign's own yet

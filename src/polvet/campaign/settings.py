@@ -8,6 +8,7 @@ from polvet.choices import one_of
 from polvet.debug.questions import Question
 from polvet.errors import InputError, Where
 from polvet.files import Json
+from polvet.model.task import Task
 from polvet.repair.methods import METHODS, MODES
 
 LATER = ("kind", "goal_chance", "max_risk", "delta")
@@ -44,6 +45,10 @@ class Settings:
         if question.kind != "safety" and (self.verify, self.mode) != ("auto", "safe"):
             what = f"{question.kind} faults are mended in policies that are verified, by actions that are known to mend them."
             raise InputError(what, Where("--kind"), "Leave out --verify and --repair-mode.")
+
+    def run_steps(self, task: Task) -> int:
+        """Return how long a run may be that counts for %Goal: unsafe ones are looked for beyond the world's own limit."""
+        return min(self.max_steps, task.max_steps or self.max_steps)
 
     def identity(self, **files: str | None) -> Json:
         """Return what a resumed campaign must agree on: these settings and the files' checksums.

@@ -312,7 +312,7 @@ class Steps(Examination):
         return reach_goal(bound, self.packed[:GOAL_STARTS], runs=runs, budget=self._left(), **self._chance())
 
     def _chance(self) -> _Chance:
-        return {"max_steps": self.settings.max_steps, "seed": self.settings.seed, "threads": self.threads}
+        return {"max_steps": self.settings.run_steps(self.task), "seed": self.settings.seed, "threads": self.threads}
 
     def _wanted(self, bound: Bound, faults: list[Fault], runs: int) -> list[Fault]:
         """The faults with the safe actions that the repair should choose from."""

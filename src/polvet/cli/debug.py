@@ -78,12 +78,12 @@ def debug(
     policy = subject.open()
     with open_log(answering.log_json) as log, _live_table(log) as listener:
         campaign = policy.debug(output, progress=listener, **limits.keywords(None), **asdict(settings))
-    ended = campaign.source
+    ended, limit = campaign.source, policy.task.max_steps
     lines = [
         *_table_lines(fold(ended.records)),
         f"outcome     {campaign.outcome}",
         *([] if ended.risk is None else [f"risk        {ended.risk.says()}"]),
-        *_goal_lines(ended),
+        *_goal_lines(ended, limit and min(limit, settings.max_steps)),
         f"policy      {ended.policy}",
     ]
     if ended.certificate is not None:
@@ -101,8 +101,10 @@ def debug(
     return answering.say(campaign, lines, code=ExitCode.GOAL_LOST if lost else None)
 
 
-def _goal_lines(campaign: Ending) -> list[str]:
+def _goal_lines(campaign: Ending, limit: int | None) -> list[str]:
     """%Goal from the first policy to the last, the best possible beside it, and a warning where too much is lost."""
+    from polvet.policy.runs import within_steps
+
     useful = campaign.usefulness
     if useful is None:
         return []
@@ -113,7 +115,8 @@ def _goal_lines(campaign: Ending) -> list[str]:
     )
     beside += [] if useful.possible is None else [f"best possible for a safe policy {useful.possible:.2f}"]
     says = f"{_around(useful.first, useful.first_interval)} -> {_around(useful.last, useful.last_interval)}"
-    lines = [f"%Goal       {says}{''.join(f'; {one}' for one in beside)}"]
+    steps = "" if limit is None else within_steps(limit)
+    lines = [f"%Goal       {says}{steps}{''.join(f'; {one}' for one in beside)}"]
     lines += [] if useful.longer is None else [f"steps       {useful.longer}"]
     return lines if useful.warning() is None else [*lines, f"WARNING     {useful.warning()}"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from polvet.cli.options import Answering, Crowd, MaxSteps, Output, Subject
+from polvet.cli.options import Answering, Crowd, Output, RunSteps, Subject
 from polvet.cli.parameters import Option
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def evaluate(
     exclude: Annotated[
         Path | None, Option("--exclude", help="JSON lines of states or runs whose first states are left out.")
     ] = None,
-    max_steps: MaxSteps = 10_000,
+    max_steps: RunSteps = None,
     output: Output = None,
 ) -> int:
     """Evaluate a policy. Example: `polvet evaluate line.toml policy.onnx --starts 1000 -o unsafe-runs.jsonl`."""
@@ -36,6 +36,8 @@ def evaluate(
 
 
 def _lines(evaluation: Evaluation) -> list[str]:
+    from polvet.policy.runs import within_steps
+
     low, high = evaluation.unsafe_interval
     count = len(evaluation.starts.states)
     of = "" if evaluation.starts.total is None else f" of {evaluation.starts.total:,}"
@@ -47,10 +49,10 @@ def _lines(evaluation: Evaluation) -> list[str]:
         if evaluation.starts.complete and not evaluation.open
         else f"95% interval {100 * low:.2f} to {100 * high:.2f}"
     )
-    search = evaluation.inspection.figures
+    search, steps = evaluation.inspection.figures, within_steps(evaluation.max_steps)
     return [
-        f"%Unsafe     {100 * evaluation.unsafe:.2f} ({exact}; {how})",
-        f"%Goal       {100 * evaluation.goal:.2f} ({_goal_sureness(evaluation)})",
+        f"%Unsafe     {100 * evaluation.unsafe:.2f}{' in any number of steps' * bool(steps)} ({exact}; {how})",
+        f"%Goal       {100 * evaluation.goal:.2f}{steps} ({_goal_sureness(evaluation)})",
         f"starts      {count:,}{of}, {evaluation.starts.method}",
         f"runs        {', '.join(f'{amount:,} {name}' for name, amount in evaluation.ends.items())}",
         f"search      {search['states']:,} states, {search['transitions']:,} transitions, {search['near_ties']:,} near ties",

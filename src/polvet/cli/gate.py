@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from polvet.cli.answer import ExitCode
-from polvet.cli.options import Crowd, Plainly, Subject
+from polvet.cli.options import Crowd, Plainly, RunSteps, Subject
 from polvet.cli.parameters import Option
 
 
@@ -41,7 +41,7 @@ class Sample:
 
     starts: Annotated[int, Option("--starts", help="At most so many start states.", min=1)] = 1_000
     runs: Annotated[int, Option("--runs", help="Runs per start state for %Goal.", min=1)] = 100
-    max_steps: Annotated[int, Option("--max-steps", help="The longest run.", min=1)] = 10_000
+    max_steps: RunSteps = None
 
 
 def gate(

@@ -63,6 +63,10 @@ PolicyOption = Annotated[Path | None, Option("--policy", help="Follow this polic
 Mode = Annotated[str | None, Option("--mode", help="filtered or raw, in the place of what task.toml says.")]
 MaxStates = Annotated[int | None, Option("--max-states", help="Stop above this many states.", min=1)]
 MaxSteps = Annotated[int, Option("--max-steps", help="Stop a run after so many steps.", min=1)]
+RunSteps = Annotated[
+    int | None,
+    Option("--max-steps", help="Stop a run after so many steps (default: the world's limit, else 10000).", min=1),
+]
 TimeLimit = Annotated[
     float | None, Option("--time-limit", help="Stop after this many seconds.", min=0.0, callback=net.span)
 ]

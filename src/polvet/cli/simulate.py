@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from polvet.cli.options import Answering, MaxSteps, OneState, Output, Subject, TimedCrowd, named_state
+from polvet.cli.options import Answering, OneState, Output, RunSteps, Subject, TimedCrowd, named_state
 from polvet.cli.parameters import Option
 
 if TYPE_CHECKING:
@@ -21,17 +21,20 @@ def simulate(
     runs: Annotated[int, Option("--runs", help="How many runs.", min=1, max=10**8)] = 1000,
     state: OneState = None,
     show: Annotated[int | None, Option("--show", help="Tell the run of this number step by step.", min=0)] = None,
-    max_steps: MaxSteps = 10_000,
+    max_steps: RunSteps = None,
     output: Output = None,
 ) -> int:
     """Simulate a policy. Example: `polvet simulate line.toml policy.onnx --runs 10000 -o runs.jsonl`."""
+    from polvet.policy.runs import within_steps
+
     policy = subject.open()
     first = named_state(policy.task, state)
     with answering.watch("simulate", "simulating", limits, unit="runs", known_total=True) as within:
         simulation = policy.simulate(runs, state=first, max_steps=max_steps, **within)
     figures = simulation.figures
     lines = [
-        f"runs         {runs:,} from starts drawn {figures['start_method']}; mean length {figures['mean_length']:.1f}",
+        f"runs         {runs:,}{within_steps(figures['max_steps'])} from starts drawn {figures['start_method']}; "
+        f"mean length {figures['mean_length']:.1f}",
         *(f"  {name:10} {count:,} ({100 * count / runs:.2f}%)" for name, count in simulation.ends.items()),
         *subject.lines(policy),
     ]

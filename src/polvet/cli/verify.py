@@ -92,6 +92,8 @@ def verify(
         lines = region_lines(result)
     else:
         lines = _risk_lines(result.source) if max_risk is not None else _lines(policy.bound, result)
+    if (limit := policy.task.max_steps) is not None:
+        lines.append(f"steps        of any number: the world's limit of {limit:,} is not used")
     lines += subject.lines(policy)
     if result.written is not None and result.certificate is not None:
         lines.append(f"written      {output} ({result.certificate['kind']})")

@@ -3,8 +3,8 @@
 %Unsafe   start states from which some run of the policy reaches `fail`, decided by exhaustive search (`policy/runs.py`);
           where a limit stops the search, the start's simulated runs decide: one that fails makes it unsafe, otherwise
           it stays open and widens the interval.
-%Goal     runs of at most `max_steps` steps that end in `goal`: exactly, where each start has one run or the policy's Markov chain is
-          small (`goal_chance.py`); else the share among `runs` simulated ones of each start.
+%Goal     runs of at most `max_steps` steps (absent: as the world allows) that end in `goal`: exactly, where each start has one run
+          or the policy's Markov chain is small (`goal_chance.py`); else the share among `runs` simulated ones of each start.
 Source    Vinzent and others on policy predicate abstraction, and the paper on safety debugging, use these two figures
 Differs   the share is exact over the given starts where the search closes; intervals hold for every sample size
 """
@@ -25,7 +25,7 @@ from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.compiled import Bound
-from polvet.policy.runs import MAX_STEPS, Batch, End, Inspection, Judgement, simulate
+from polvet.policy.runs import Batch, End, Inspection, Judgement, longest, simulate
 from polvet.workers.protocol import Crew
 from polvet.workers.simulation import simulate_by
 
@@ -64,6 +64,7 @@ class Evaluation:
     certain: bool = False  # each start has exactly one run
     solved: bool = False  # %Goal is that of the policy's Markov chain, not of simulated runs
     unsolved: LimitReached | None = None  # of time, where it cut that short
+    max_steps: int = 0  # of a run that counts for %Goal
 
     @property
     def goal_is_exact(self) -> bool:
@@ -127,14 +128,14 @@ def evaluate(
     starts: StartSample,
     *,
     runs: int = RUNS_PER_START,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
     seed: int = 0,
     threads: int = 1,
     budget: Budget = UNLIMITED,
     crew: Crew | None = None,
 ) -> Evaluation:
     """Return %Unsafe and %Goal of the policy over the start states; a crew makes the runs, the search stays here."""
-    packed = bound.compiled.pack(starts.states)
+    packed, max_steps = bound.compiled.pack(starts.states), longest(bound.task, max_steps)
     inspection = Inspection(bound)
     judgements = tuple(inspection.judge(packed, budget=budget.share(SEARCH_SHARE)))
     certain = inspection.limit is None and inspection.figures["branching"] == 0
@@ -186,6 +187,7 @@ def evaluate(
         certain,
         chances is not None,
         unsolved,
+        max_steps,
     )
 
 
@@ -198,6 +200,7 @@ def evaluation_figures(evaluation: Evaluation) -> Figures:
         "unsafe_percent_interval": [100 * low, 100 * high],
         "goal_percent": 100 * evaluation.goal,
         "goal_percent_interval": [100 * goal_low, 100 * goal_high],
+        "max_steps": evaluation.max_steps,
         "confidence": 0.95,
         "starts": len(evaluation.starts.states),
         "starts_total": evaluation.starts.total,

@@ -27,6 +27,11 @@ def count(value: Any, name: str, least: int = 1) -> int:
     return number
 
 
+def steps(value: Any) -> int | None:
+    """Return how many steps a run may have; None: as the world allows."""
+    return None if value is None else count(value, "max_steps")
+
+
 def path(value: Any, name: str) -> Path:
     """Return the path, or raise an InputError that names the keyword."""
     if not isinstance(value, str | os.PathLike):

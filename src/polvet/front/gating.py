@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.confirm.outcome import confirmation_json
 from polvet.errors import InputError, Where, suggest
-from polvet.front.arguments import count
+from polvet.front.arguments import count, steps
 from polvet.front.limits import Crowd, Work
 from polvet.front.loading import TaskLike, load
 from polvet.front.results import Gate
@@ -28,23 +28,24 @@ def gate(
     before: Any = None,
     starts: int = 1_000,
     runs: int = 100,
-    max_steps: int = 10_000,
+    max_steps: int | None = None,
     **options: Any,
 ) -> Gate:
     """Return whether the policy may be shipped: every threshold with what was measured.
 
     Thresholds are `max_faults`, `max_unsafe`, `min_goal`, `max_risk` (a probability such as "0.05", read exactly), `proved`, and
     `sampled` where samples are enough; with a policy `before`,
-    %Goal may be at most `max_goal_loss` points below that one's. The limits are those of all verbs.
+    %Goal may be at most `max_goal_loss` points below that one's; it counts runs of at most `max_steps` steps (absent: as the world
+    allows, else 10,000), and the others runs of any length. The limits are those of all verbs.
     """
     from polvet.acceptance.judge import Passing, Sampling, judge_bound
 
     thresholds, limits = _thresholds(options)
     work = Work.begin(limits, Crowd, max_states=MOST_STATES)
-    starts, runs, max_steps = count(starts, "starts"), count(runs, "runs"), count(max_steps, "max_steps")
+    starts, runs = count(starts, "starts"), count(runs, "runs")
     world = task if isinstance(task, Task) else load(task)
     one, earlier = world.policy(policy), None if before is None else world.policy(before)
-    sampling = Sampling(starts, runs, max_steps, work.chance, work.threads(starts), work.budget)
+    sampling = Sampling(starts, runs, steps(max_steps), work.chance, work.threads(starts), work.budget)
     judged = judge_bound(one.bound, thresholds, sampling, None if earlier is None else earlier.bound, one.file)
     checks = tuple(
         {"name": each.name, "passing": each.passing.value, "says": each.says, **confirmation_json(each.checked)}

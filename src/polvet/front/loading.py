@@ -47,7 +47,7 @@ def load(
     ('left', 'down', 'right', 'up')
     """
     from polvet.sources import load_task, parse_avoid, parse_mode, parse_out_of_bounds
-    from polvet.worlds.formats import look_again
+    from polvet.worlds.formats import is_address, look_again, read_world
 
     options = TaskOptions(
         _constants(constants or {}),
@@ -66,7 +66,8 @@ def load(
     if not isinstance(what, str | os.PathLike):
         raise InputError(f"a {type(what).__name__} is no world.", Where("load"), _worlds())
     look_again()
-    return Task(load_task(Path(what), options))
+    path = Path(what)
+    return Task(load_task(path, options), read_world(path).shown if is_address(path) else {})
 
 
 def from_gym(
@@ -80,6 +81,7 @@ def from_gym(
     restore: Callable[[Any, Any], None] | None = None,
     seeds: Sequence[int] | None = None,
     cuts: Sequence[Any] = (),
+    masks: bool | None = None,
     max_states: int = 100_000,
     time_limit: float | None = None,
     progress: bool | Callable[[int, int], Any] = False,
@@ -91,7 +93,8 @@ def from_gym(
     they come from the map's letters and the rewards. `labels` name the actions, `state` says what a state's number means.
     Without a table, `state(env)` tells states apart (absent: by the observation), `snapshot` and `restore` put the environment back
     (absent: its own ways, or copies), `seeds` are the resets to start from (absent: all), and `cuts` what `np_random.random()` is
-    compared with. See docs/python.md.
+    compared with. `masks` says whether masked actions are not applicable (absent: they are not where there is `action_masks()`).
+    See docs/python.md.
     """
     from polvet.front.limits import budget_of
     from polvet.worlds.gym import Visiting, make_env, read_address, read_env, task_of_world
@@ -117,12 +120,13 @@ def from_gym(
         goal=goal if callable(goal) else None,
         labels=labels,
         state=state,
-        visiting=Visiting(snapshot, restore, seeds, cuts, budget_of(time_limit, None, max_states, progress)),
+        visiting=Visiting(snapshot, restore, seeds, cuts, masks, budget_of(time_limit, None, max_states, progress)),
     )
     document = task_of_world(world)
     conditions = dict(document.conditions)
     conditions |= {role: text for role, text in (("fail", fail), ("goal", goal)) if isinstance(text, str)}
-    return Task(_written(document.model, conditions, document.inputs, TaskOptions()))
+    written = _written(document.model, conditions, document.inputs, TaskOptions(), document.max_steps)
+    return Task(written, document.shown)
 
 
 def from_matrix(
@@ -309,7 +313,7 @@ def save_task(task: ModelTask, path: Path) -> Path:
     if parts.problem.schemas:
         texts = {"actions": "schemas", **texts}
     bounds = [f"{json.dumps(name)} = [{low}, {high}]\n" for name, (low, high) in parts.problem.bounds.items()]
-    text = _toml(model.name, texts, parts.reading, parts.constants)
+    text = _toml(model.name, texts, parts.reading, parts.constants, parts.max_steps)
     write_whole(path, text + ("".join(["[bounds]\n", *bounds]) if bounds else ""))
     return path
 
@@ -331,7 +335,7 @@ def _reloaded(task: Task, options: TaskOptions) -> Task:
     }
     if options.constants:
         changed["constants"] = {**before.constants, **options.constants}
-    return Task(load_task(source.file, replace(before, **changed)))
+    return Task(load_task(source.file, replace(before, **changed)), task.shown)
 
 
 def _from_model(model: Model, options: TaskOptions) -> ModelTask:
@@ -341,7 +345,11 @@ def _from_model(model: Model, options: TaskOptions) -> ModelTask:
 
 
 def _written(
-    model: Model, conditions: Mapping[str, str], inputs: tuple[str, ...] | None, options: TaskOptions
+    model: Model,
+    conditions: Mapping[str, str],
+    inputs: tuple[str, ...] | None,
+    options: TaskOptions,
+    max_steps: int | None = None,
 ) -> ModelTask:
     """Return the task that the model and its conditions are, once written to files: what is judged is what would be saved."""
     from polvet.model.task import PolicyReading
@@ -349,10 +357,11 @@ def _written(
     from polvet.worlds.table_file import dump_world
 
     folder = new_folder()
-    suffix, text = dump_world(model)
-    (folder / f"model{suffix}").write_text(text, encoding="utf-8")
+    suffix, rows = dump_world(model)
+    (folder / f"model{suffix}").write_text(rows, encoding="utf-8")
     task = folder / "task.toml"
-    task.write_text(_toml(f"model{suffix}", conditions, PolicyReading(inputs=inputs), {}), encoding="utf-8")
+    text = _toml(f"model{suffix}", conditions, PolicyReading(inputs=inputs), {}, max_steps)
+    task.write_text(text, encoding="utf-8")
     try:
         return load_task(task, options)
     except InputError as error:
@@ -363,9 +372,12 @@ def _written(
         raise
 
 
-def _toml(model: str, texts: Mapping[str, str], reading: Any, constants: Mapping[str, Any]) -> str:
+def _toml(
+    model: str, texts: Mapping[str, str], reading: Any, constants: Mapping[str, Any], max_steps: int | None
+) -> str:
     lines = [f"model = {json.dumps(model, ensure_ascii=False)}"]
     lines += [f"{role} = {json.dumps(text, ensure_ascii=False)}" for role, text in texts.items()]
+    lines += [] if max_steps is None else [f"max_steps = {max_steps}"]
     if constants:
         lines.append("[constants]")
         for name, value in constants.items():

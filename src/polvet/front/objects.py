@@ -16,12 +16,14 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from polvet.errors import InputError, MissingExtra, Where
 from polvet.files import Json
+from polvet.policy.agents import Agent
 from polvet.policy.arrays import table_from_array
 from polvet.policy.tables import table_text
 
@@ -38,6 +40,7 @@ class Kind:
     suffix: str
     dump: Callable[[Any], bytes]
     restore: Callable[[bytes, Any], Any]
+    predict: Callable[[Any], Agent] | None = None  # how an object is asked for its own choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +253,24 @@ def _dump_stable_baselines(model: Any) -> bytes:
     return buffer.getvalue()
 
 
+def _ask_stable_baselines(model: Any) -> Agent:
+    """Return the agent: what it takes the best of, in its own words, and whether its own environment masks actions."""
+    masked = "action_masks" in signature(model.predict).parameters
+    wrapper, own = model.get_vec_normalize_env(), model.get_env()
+
+    def predict(observations: Any, masks: Any) -> Any:
+        seen = observations if wrapper is None else wrapper.normalize_obs(observations)
+        return model.predict(seen, deterministic=True, **({"action_masks": masks} if masked else {}))[0]
+
+    try:
+        return Agent(predict, masked and own is not None and own.has_attr("action_masks"))
+    except (
+        OSError,
+        EOFError,
+    ):  # environments in processes of their own that were closed: the world's masks are all there is
+        return Agent(predict)
+
+
 def _restore_stable_baselines(data: bytes, model: Any) -> Any:
     return type(model).load(io.BytesIO(data), env=model.get_env(), device="cpu")
 
@@ -309,7 +330,14 @@ TABLE = Kind("table", "", ".json", _dump_table, _restore_table)
 KINDS: tuple[Kind, ...] = (
     Kind("XGBoost", "xgboost", ".json", _dump_xgboost, _restore_xgboost),
     Kind("LightGBM", "lightgbm", ".txt", _dump_lightgbm, _restore_lightgbm),
-    Kind("stable-baselines3", "stable_baselines3", ".zip", _dump_stable_baselines, _restore_stable_baselines),
+    Kind(
+        "stable-baselines3",
+        "stable_baselines3",
+        ".zip",
+        _dump_stable_baselines,
+        _restore_stable_baselines,
+        _ask_stable_baselines,
+    ),
     Kind("scikit-learn", "sklearn", ".skops", _dump_sklearn, _restore_sklearn),
     Kind("torch", "torch", ".onnx", _dump_torch, _restore_torch),
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from polvet.errors import InputError, Where
 from polvet.files import Json
-from polvet.front.arguments import count, path
+from polvet.front.arguments import count, path, steps
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.method_options import MethodOptions, method_with
 from polvet.front.objects import Kind, payload_of, table_payload
@@ -30,6 +30,7 @@ from polvet.front.results import (
 from polvet.front.states import read_states
 from polvet.front.workplace import keep_file
 from polvet.model.task import state_to_names
+from polvet.policy.agents import check_predictions
 from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit_function, load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.functions import named_function
@@ -143,28 +144,28 @@ class Policy:
         runs: int = 100,
         *,
         exclude: str | Path | None = None,
-        max_steps: int = 10_000,
+        max_steps: int | None = None,
         **limits: Unpack[Crowd],
     ) -> Evaluation:
         """Return %Unsafe and %Goal over start states, by search where it fits and by `runs` runs of each start.
 
+        Runs have at most `max_steps` steps (absent: as the world allows, else 10,000); %Unsafe is about runs of any length.
         First states of the states or runs in the file `exclude` are left out.
         """
         from polvet.front.running import evaluate_policy
 
         work = Work.begin(limits, Crowd, max_states=MOST_STATES)
-        starts, runs, max_steps = count(starts, "starts"), count(runs, "runs"), count(max_steps, "max_steps")
-        return evaluate_policy(self, starts, runs, exclude, max_steps, work)
+        starts, runs = count(starts, "starts"), count(runs, "runs")
+        return evaluate_policy(self, starts, runs, exclude, steps(max_steps), work)
 
     def simulate(
-        self, runs: int = 10, *, state: Any = None, max_steps: int = 10_000, **limits: Unpack[TimedCrowd]
+        self, runs: int = 10, *, state: Any = None, max_steps: int | None = None, **limits: Unpack[TimedCrowd]
     ) -> Simulation:
-        """Return runs of the policy from a state, or from start states drawn uniformly."""
+        """Return runs of the policy from a state, or from start states drawn uniformly; `max_steps` as for `evaluate`."""
         from polvet.front.running import simulate_policy
 
-        work = Work.begin(limits, TimedCrowd)
-        runs, max_steps = count(runs, "runs"), count(max_steps, "max_steps")
-        return simulate_policy(self, runs, None if state is None else self._states(state), max_steps, work)
+        work, runs = Work.begin(limits, TimedCrowd), count(runs, "runs")
+        return simulate_policy(self, runs, None if state is None else self._states(state), steps(max_steps), work)
 
     def fuzz(
         self,
@@ -407,7 +408,7 @@ def _avoiding(task: Task, avoid: str) -> Task:
     from polvet.front.task import Task
     from polvet.sources import parse_avoid
 
-    return Task(replace(task.model_task, avoid=parse_avoid(avoid, Where("avoid"))))
+    return Task(replace(task.model_task, avoid=parse_avoid(avoid, Where("avoid"))), task.shown)
 
 
 def open_policy(task: Task, what: Any, mode: str | None = None) -> Policy:
@@ -428,4 +429,7 @@ def open_policy(task: Task, what: Any, mode: str | None = None) -> Policy:
     else:
         raise InputError(f"a {type(what).__name__} is no policy.", Where("policy"), HINT)
     file = keep_file(f"policy{payload.suffix}", payload.data)
-    return Policy(task, load_fitted(task.model_task, file), file, payload.kind, what)
+    fitted = load_fitted(task.model_task, file)
+    if payload.kind is not None and payload.kind.predict is not None:
+        check_predictions(fitted, task.shown, payload.kind.predict(what))
+    return Policy(task, fitted, file, payload.kind, what)

@@ -152,7 +152,9 @@ class Evaluation(Result):
 
     def _main_figures(self) -> Iterator[str]:
         yield f"unsafe={self.unsafe_percent:.4g}%"
-        yield f"goal={self.goal_percent:.4g}%"
+        from polvet.policy.runs import within_steps
+
+        yield f"goal={self.goal_percent:.4g}%{within_steps(self.figures['max_steps'])}"
         yield f"starts={self.figures['starts']}"
 
     @property

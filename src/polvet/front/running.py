@@ -57,12 +57,15 @@ class Simulated:
         return write_runs(self.policy.fitted.task, self.ended(), path)
 
 
-def simulate_policy(policy: Policy, runs: int, states: list[State] | None, max_steps: int, work: Work) -> Simulation:
+def simulate_policy(
+    policy: Policy, runs: int, states: list[State] | None, max_steps: int | None, work: Work
+) -> Simulation:
     """Return so many runs of the policy from the states, or from start states drawn uniformly."""
     from polvet.kernel.starts import Starts
-    from polvet.policy.runs import End, simulate
+    from polvet.policy.runs import End, longest, simulate
 
     bound = policy.bound
+    max_steps = longest(bound.task, max_steps)
     if states is not None:
         starts, method = states * runs, "by you"
     else:
@@ -88,6 +91,7 @@ def simulate_policy(policy: Policy, runs: int, states: list[State] | None, max_s
         "ends": {name: count for name, count in counts.items() if count},
         "goal_percent": 100 * counts["goal"] / max(1, finished),
         "fail_percent": 100 * counts["fail"] / max(1, finished),
+        "max_steps": max_steps,
         "steps": batch.steps,
         "mean_length": float(batch.lengths[batch.ends != End.UNFINISHED].mean()) if finished else 0.0,
         "start_method": method,
@@ -99,7 +103,7 @@ def simulate_policy(policy: Policy, runs: int, states: list[State] | None, max_s
 
 
 def evaluate_policy(
-    policy: Policy, starts: int, runs: int, exclude: str | Path | None, max_steps: int, work: Work
+    policy: Policy, starts: int, runs: int, exclude: str | Path | None, max_steps: int | None, work: Work
 ) -> Evaluation:
     """Return %Unsafe and %Goal over start states; first states of the file `exclude` are left out."""
     from polvet.debug.evaluate import evaluate, evaluation_figures, evaluation_starts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
@@ -52,13 +53,23 @@ class Task:
     ('unsafe', ('left', 'left', 'left', 'left'))
     """
 
-    def __init__(self, model_task: ModelTask) -> None:
-        self._task = model_task
+    def __init__(self, model_task: ModelTask, shown: Mapping[int, Any] | None = None) -> None:
+        self._task, self._shown = model_task, shown or {}
 
     @property
     def model_task(self) -> ModelTask:
         """The task as engines take it."""
         return self._task
+
+    @property
+    def shown(self) -> Mapping[int, Any]:
+        """What an agent observes in the environment that the world was made of, by the number of the state; empty: not known."""
+        return self._shown
+
+    @property
+    def max_steps(self) -> int | None:
+        """After how many steps the world ends an episode: shares of runs heed it, verdicts about safety hold without it."""
+        return self._task.max_steps
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def verify_policy(
             workers=elsewhere,
             budget=budget.share(0.5) if probability else budget,
         )
-    figures = {**result.figures, "method": result.method, "policy": policy.fitted.describe()}
+    figures = {**result.figures, "method": result.method, **_beside(policy)}
     risk = None
     if probability:
         risk = find_risk(bound, budget=budget, seed=work.chance, parallelism=Parallelism(threads))
@@ -85,7 +85,7 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
     checked = confirm(f"{verdict.value} risk", certificate, about, found=work.spent(), budget=budget, output=output)
     unproved = NotChecked("no certificate of it was found, only bounds in floating point")
     fields: Json = {
-        "figures": {**judgement.figures, "method": judgement.method, "policy": policy.fitted.describe()},
+        "figures": {**judgement.figures, "method": judgement.method, **_beside(policy)},
         "certificate": certificate,
         "method": judgement.method,
         "source": judgement,
@@ -100,6 +100,12 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
             return Unsafe(**fields)
         case _:
             return Unknown(reason=judgement.reason or "the risk is not known", limit=judgement.limit, **fields)
+
+
+def _beside(policy: Policy) -> Json:
+    """Return how the policy was read, and the limit on steps without which the verdict holds."""
+    limit = policy.task.model_task.max_steps
+    return {"policy": policy.fitted.describe()} | ({} if limit is None else {"without_max_steps": limit})
 
 
 def _proved(result: verdicts.Unsafe | verdicts.Unknown) -> tuple[str, ...]:

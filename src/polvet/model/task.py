@@ -62,6 +62,9 @@ class Task:
     avoid: Avoid = NOTHING_ELSE
     options: TaskOptions = NO_OPTIONS  # already part of the fields above
     source: Source | None = None  # None: made in memory
+    max_steps: int | None = (
+        None  # the world ends episodes there; only shares of runs heed it, no verdict about safety does
+    )
 
     @property
     def sha256(self) -> str | None:

@@ -18,6 +18,8 @@ from polvet.model.automata import Model
 from polvet.model.expressions import Expression
 from polvet.model.infix import parse_expression
 
+OBSERVATION, MASKED = "observation", "masked"
+"""Lines of a model's metadata: the variables that an environment shows (none: something else), and how many choices it masks."""
 OPENING = 65536
 """How many bytes tell a language."""
 Reader = Callable[[str, Where], Expression]
@@ -71,6 +73,8 @@ class World:
     inputs: tuple[str, ...] | None = None
     condition: Reader = parse_expression
     number: Reader = parse_expression
+    max_steps: int | None = None  # after which an environment ends its episodes
+    shown: Mapping[int, Any] = field(default_factory=dict)  # what an agent observes there, by the number of the state
 
 
 def _never(file: WorldFile) -> bool:

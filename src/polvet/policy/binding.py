@@ -23,12 +23,14 @@ from polvet.files import Json
 from polvet.model.network import Joint, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
+from polvet.policy.agents import check_agent
 from polvet.policy.callables import CallablePolicy
 from polvet.policy.format import Content, Names
 from polvet.policy.functions import named_function
 from polvet.policy.identity import content_sha256, policy_sha256
 from polvet.policy.inputs import Input, InputFunction, Reader, defined_names, find_inputs, first_names, truth_values
 from polvet.policy.load import load_policy, read_policy
+from polvet.policy.networks import Archive
 from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
 
 UNKNOWN_LABEL = -1
@@ -191,6 +193,8 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
         policy, outputs_from = renamed(policy, outputs=_by_number(numbers, task.network, where)), "model"
     inputs = find_inputs(task.network, policy.inputs, reading.expressions, reading.functions, where)
     labels = _find_labels(task.network, policy.outputs, where)
+    if isinstance(archive := getattr(policy, "archive", None), Archive) and archive.kind == "stable-baselines3":
+        check_agent(task.network, archive, policy.inputs, inputs, where)
     return Fitted(task, policy, inputs_from, outputs_from, inputs, labels)
 
 

@@ -54,6 +54,8 @@ class Archive:
     document: Any = field(repr=False)
     layer: str | None
     against_zero: bool = False
+    values: tuple[int, ...] = ()  # per input, how many values from 0 on it knows; empty: it reads any number
+    masked: bool = False  # its library takes the best of the actions that a mask leaves open
 
 
 @dataclass(frozen=True, slots=True, eq=False)

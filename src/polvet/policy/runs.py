@@ -20,9 +20,20 @@ from polvet.errors import LimitReached
 from polvet.files import Figures
 from polvet.kernel.compiled import Words, limit_of
 from polvet.model.semantics import State
+from polvet.model.task import Task
 from polvet.policy.compiled import FAIL, GOAL, Bound
 
 MAX_STEPS = 10_000
+
+
+def longest(task: Task, max_steps: int | None) -> int:
+    """Return how many steps a run may have: as is asked, else as the world allows, else MAX_STEPS."""
+    return max_steps or task.max_steps or MAX_STEPS
+
+
+def within_steps(max_steps: int) -> str:
+    """Return what is said beside a share of runs that a limit on their steps may lower; nothing at the common one."""
+    return "" if max_steps == MAX_STEPS else f" within {max_steps:,} step{'s' * (max_steps != 1)}"
 
 
 class End(IntEnum):

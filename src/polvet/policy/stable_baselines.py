@@ -38,7 +38,7 @@ from polvet.policy.unit_graph import AnyNetwork, Columns, dense_layers
 AGAIN = "Save the model again with model.save, or export the policy to ONNX."
 
 _CLASS = re.compile(r"<class '(?:([\w.]*)\.)?(\w+)'>")
-_LIBRARIES = ("stable_baselines3.", "sb3_contrib.")
+_LIBRARIES, _MASKED = ("stable_baselines3.", "sb3_contrib."), "sb3_contrib.common.maskable."
 _IGNORED = ("q_net_target.", "quantile_net_target.", "mlp_extractor.value_net.", "value_net.")
 _SHARED, _ACTOR = "mlp_extractor.shared_net.", "mlp_extractor.policy_net."
 _VALUES = {"q_net.q_net.": "DQN", "quantile_net.quantile_net.": "QRDQN"}
@@ -62,7 +62,7 @@ def network_from_stable_baselines(
         raise InputError("'data' in the archive is not UTF-8 text.", where, AGAIN) from None
     if not isinstance(settings, dict):
         raise InputError("'data' in the archive is not a JSON object.", where, AGAIN)
-    _check_classes(settings, where.at("data"))
+    masked = _check_classes(settings, where.at("data")).startswith(_MASKED)
     weights = _weights(read_member(archive, "policy.pth", where), where)
     values = next((prefix for prefix in _VALUES if any(key.startswith(prefix) for key in weights)), None)
     actions = _count(_space(settings, "action_space", ("Discrete",), where), "n", where.at("data").at("action_space"))
@@ -70,7 +70,7 @@ def network_from_stable_baselines(
     place = where.at("policy.pth")
     names = _layer_names(weights, values, place)
     layers = [_layer(weights, name, place) for name in names]
-    tape, columns = _observed(settings, where)
+    tape, columns, counts = _observed(settings, where)
     if NORMALIZATION in archive.namelist():
         columns = _normalized(tape, columns, settings, read_member(archive, NORMALIZATION, where), where)
     for index, (matrix, bias) in enumerate(layers):
@@ -85,7 +85,7 @@ def network_from_stable_baselines(
         raise InputError(f"there are {len(columns)} scores for {actions} actions.", place, AGAIN)
     return replace(
         tape.policy(columns, inputs, outputs, softmax=values is None),
-        archive=Archive("stable-baselines3", data, names[-1]),
+        archive=Archive("stable-baselines3", data, names[-1], values=counts, masked=masked),
     )
 
 
@@ -148,8 +148,8 @@ def _normalized(tape: Tape, columns: Columns, settings: Json, text: bytes, where
     return tape.unit("clip", scaled, -clip, clip)
 
 
-def _observed(settings: Json, where: Where) -> tuple[Tape, Columns]:
-    """Return a tape with the observation as the library gives it to the first layer: whole numbers one-hot, others flat."""
+def _observed(settings: Json, where: Where) -> tuple[Tape, Columns, tuple[int, ...]]:
+    """Return a tape with the observation as the library gives it to the first layer: whole numbers one-hot (how many), others flat."""
     place = where.at("data").at("observation_space")
     space = _space(settings, "observation_space", ("Box", "Discrete", "MultiDiscrete", "MultiBinary"), where)
     kind = _CLASS.fullmatch(space[":type:"])
@@ -164,7 +164,7 @@ def _observed(settings: Json, where: Where) -> tuple[Tape, Columns]:
         if not 0 < width <= MOST_VALUES:
             raise InputError(f"the observations have the shape {sizes}.", place, "Use a vector of observations.")
         tape = Tape(width, where)
-        return tape, np.arange(width, dtype=np.int32)
+        return tape, np.arange(width, dtype=np.int32), ()
     sizes = (
         [_count(space, "n", place)] if kind.group(2) == "Discrete" else _numbers(space.get("nvec"), place.at("nvec"))
     )
@@ -174,7 +174,7 @@ def _observed(settings: Json, where: Where) -> tuple[Tape, Columns]:
     tape = Tape(len(sizes), where)
     place_of = np.repeat(np.arange(len(sizes)), sizes)
     number = np.concatenate([np.arange(size) for size in sizes])
-    return tape, tape.unit("equal", place_of, number, number)
+    return tape, tape.unit("equal", place_of, number, number), tuple(sizes)
 
 
 def _means(tape: Tape, columns: Columns, actions: int, place: Where) -> Columns:
@@ -243,8 +243,8 @@ def _layer(weights: Json, name: str, place: Where) -> tuple[Any, Any]:
     return matrix.numpy(), bias.numpy()
 
 
-def _check_classes(settings: Json, place: Where) -> None:
-    """Raise an InputError where the code of the policy or of its feature extractor is not the library's.
+def _check_classes(settings: Json, place: Where) -> str:
+    """Return the module of the policy's class; raise an InputError where it, or the feature extractor's, is not the library's.
 
     SOUND: such a class may compute anything from the same weights.
     """
@@ -255,6 +255,7 @@ def _check_classes(settings: Json, place: Where) -> None:
     extractor = _options(settings, place).get("features_extractor_class")
     if extractor is not None and not str(extractor).endswith(".FlattenExtractor'>"):
         raise InputError(f"the feature extractor is {str(extractor)[:80]}.", place.at("policy_kwargs"), OWN_CODE)
+    return module
 
 
 def _options(settings: Json, place: Where) -> Json:

@@ -70,12 +70,13 @@ def course_part(campaign: Campaign) -> Part:
     says = f"%Unsafe from {unsafe[0]:.2f} to {unsafe[-1]:.2f}"
     charts = ""
     if campaign.about.has_goal:
-        both = f"{says}, %Goal from {goal[0]:.2f} to {goal[-1]:.2f}"
+        both = f"{says}, %Goal{campaign.about.within} from {goal[0]:.2f} to {goal[-1]:.2f}"
         charts += percent_chart(both, {"%Unsafe": unsafe, "%Goal": goal})
     # A chart of its own shows %Unsafe where it is too small to be seen beside %Goal.
     if not charts or chart_top(unsafe) < chart_top([*unsafe, *goal]):
         charts += percent_chart(says, {"%Unsafe": unsafe})
-    head = ("repairs", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults so far", "verification", "seconds")
+    goals = f"%Goal{campaign.about.within}"
+    head = ("repairs", "%Unsafe", goals, "unsafe runs", "new faults", "faults so far", "verification", "seconds")
     cells = [_course_cells(row) for row in campaign.rows]
     body = f'<div class="charts">{charts}</div>' + table(head, cells, "Figures per iteration", numbers=True)
     return Part("course", "Course", section("course", "Course", body))

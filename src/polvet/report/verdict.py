@@ -145,7 +145,8 @@ def _tiles(campaign: Campaign) -> str:
     first, last = course[0], course[-1]
     tiles = [_percent_tile("Unsafe starts", first.unsafe_percent, last.unsafe_percent, last.unsafe_percent_interval)]
     if campaign.about.has_goal:
-        tiles.append(_percent_tile("Goal reached", first.goal_percent, last.goal_percent, last.goal_percent_interval))
+        reached = f"Goal reached{campaign.about.within}"
+        tiles.append(_percent_tile(reached, first.goal_percent, last.goal_percent, last.goal_percent_interval))
     risks = [
         row.verification.risk_upper
         for row in campaign.rows

@@ -8,6 +8,7 @@ Putting back  worlds/clonable.py
 Checked    each step is made twice, and a state that is reached again by another way is tried again: what then differs is chance
            that was not declared, or a key that leaves something out; and random runs of the environment are compared with the
            table. Rewards that differ by the way there are left out of the model. Cut episodes (`truncated`) go on
+Masks      what the environment masks is not tried: it is not applicable. What it shows and masks in a state must not depend on the way
 Limits     SOUND as far as the key tells states apart: the checks look for differences, they do not prove that there are none
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import isnan
 from typing import Any
 
@@ -26,16 +28,13 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.model.tables import RESERVED, Outcome, TransitionTable
 from polvet.worlds.chance import Enumerating, NotEnumerable, iter_scripts, read_cuts
 from polvet.worlds.clonable import Clonable, Restore, Snapshot, answer_of
+from polvet.worlds.seen import Seen, without_watchers, wrappers_of
 from polvet.worlds.table import exact_reward
 
 MOST_STATES = 100_000
 EPISODES, STEPS = 20, 200
 """Random runs that are compared with the table, and their length."""
 STATISTICAL = "Without a model, polvet.fuzz.environments.fuzz_environment tests a policy in it."
-NEUTRAL = (
-    "HumanRendering", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "TimeLimit",
-)  # fmt: skip
-"""Wrappers that only watch, or cut episodes: enumeration goes around them."""
 COUNTING = ("TimeAwareObservation",)
 """Wrappers that put the number of steps into what is observed: since episodes are not cut, no state would ever come again."""
 MOST_FEATURES = 64
@@ -65,6 +64,7 @@ class Enumerated:
     starts: tuple[int, ...]
     rows: Mapping[tuple[int, int], tuple[StepResult, ...]]
     rewarded: bool  # whether rewards are functions of states and actions
+    seen: Seen
     state_of: Key
     where: Where
 
@@ -78,6 +78,7 @@ def enumerate_env(
     restore: Restore | None = None,
     seeds: Sequence[int] | None = None,
     cuts: Sequence[Any] = (),
+    seen: Seen | None = None,
     budget: Budget = UNLIMITED,
 ) -> Enumerated:
     """Return all states that the environment can reach from its resets (with `seeds`: from these resets only)."""
@@ -85,26 +86,23 @@ def enumerate_env(
         if kind.__name__ in COUNTING and state is None:
             what = f"its wrapper {kind.__name__} counts the steps in what is observed, so that no state comes again."
             raise InputError(what, where, "Leave the wrapper out, or give a `state` function without the time.")
-    whole = env
-    while type(env).__name__ in NEUTRAL:
-        env = env.env
-    chance = getattr(whole.unwrapped, "np_random", None)
+    chance = getattr(env.unwrapped, "np_random", None)
     try:
-        return _Enumeration(Clonable(env, snapshot, restore), where, state, read_cuts(cuts), budget).run(seeds)
+        world = Clonable(without_watchers(env), snapshot, restore)
+        return _Enumeration(world, where, state, read_cuts(cuts), seen or Seen(env, where), budget).run(seeds)
     finally:
-        whole.unwrapped.np_random = chance  # where steps are made in the user's own object, its chance is its own again
-
-
-def wrappers_of(env: Any) -> Iterator[type]:
-    """Yield the classes of the environment's wrappers, from outside."""
-    while env is not env.unwrapped:
-        yield type(env)
-        env = env.env
+        env.unwrapped.np_random = chance  # where steps are made in the user's own object, its chance is its own again
 
 
 class _Enumeration:
     def __init__(
-        self, world: Clonable, where: Where, state: StateOf | None, cuts: tuple[Fraction, ...], budget: Budget
+        self,
+        world: Clonable,
+        where: Where,
+        state: StateOf | None,
+        cuts: tuple[Fraction, ...],
+        seen: Seen,
+        budget: Budget,
     ) -> None:
         self.world, self.where, self.cuts, self.budget = world, where, cuts, budget
         self.is_named = state is not None
@@ -115,7 +113,7 @@ class _Enumeration:
         self.rows: dict[tuple[int, int], tuple[StepResult, ...]] = {}
         self.pending: list[tuple[int, Any]] = []  # states to be tried, with their snapshots
         self.again: set[int] = set()  # states that were tried a second time
-        self.rewarded = True
+        self.seen, self.rewarded = seen, True
 
     def run(self, seeds: Sequence[int] | None) -> Enumerated:
         starts = self._starts(seeds)
@@ -132,7 +130,8 @@ class _Enumeration:
                 raise InputError(what, self.where, "Return the same names for all.")
             names = ()  # observations of some states hold other numbers than integers, or more of them
         features = {name: tuple(one[name] for one in self.decoded) for name in names}
-        return Enumerated(tuple(self.numbers), features, starts, self.rows, self.rewarded, self.state_of, self.where)
+        keys, of, where = tuple(self.numbers), self.state_of, self.where
+        return Enumerated(keys, features, starts, self.rows, self.rewarded, self.seen, of, where)
 
     def _starts(self, seeds: Sequence[int] | None) -> tuple[int, ...]:
         starts: dict[int, None] = {}
@@ -140,8 +139,7 @@ class _Enumeration:
             for seed in seeds:
                 if not isinstance(seed, int | np.integer):
                     raise InputError(f"{seed!r} in `seeds` is no integer.", self.where, "Give seeds=[0, 1, 2].")
-                observation = self._reset(seed=int(seed))
-                starts[self._number(observation, None)] = None
+                starts[self._number(*self._reset(seed=int(seed)), None)] = None
             return tuple(starts)
         self._reset(seed=0)
         saved = self.world.save()
@@ -149,8 +147,7 @@ class _Enumeration:
             for chance in iter_scripts(self.cuts):
                 self.world.put_back(saved)
                 self.world.env.unwrapped.np_random = chance
-                observation = self._reset()
-                starts[self._number(observation, None)] = None
+                starts[self._number(*self._reset(), None)] = None
         except NotEnumerable as why:
             raise InputError(
                 f"the start states cannot be enumerated: {why}.",
@@ -159,8 +156,8 @@ class _Enumeration:
             ) from None
         return tuple(starts)
 
-    def _reset(self, **given: int) -> Any:
-        """Begin an episode and return what it shows."""
+    def _reset(self, **given: int) -> tuple[Any, Any]:
+        """Begin an episode and return what it shows, and its info."""
         try:
             shown = self.world.env.reset(**given)
         except NotEnumerable:
@@ -170,9 +167,9 @@ class _Enumeration:
             raise InputError(what, self.where, "Correct the environment.") from error
         if not isinstance(shown, tuple) or len(shown) != 2:
             raise InputError("reset does not return two things.", self.where, "Follow Gymnasium's interface.")
-        return shown[0]
+        return shown
 
-    def _number(self, observation: Any, path: tuple[int, int] | None) -> int:
+    def _number(self, observation: Any, info: Any, path: tuple[int, int] | None) -> int:
         """Return the number of the state that the environment is in and goes on from: it is to be tried, at most twice."""
         number = self._known(observation)
         if number not in self.paths:
@@ -181,6 +178,7 @@ class _Enumeration:
         elif number not in self.again and path is not None and self.paths[number] != path:
             self.again.add(number)
             self.pending.append((number, self.world.save()))
+        self.seen.note(number, self.world.env, observation, info, lambda: self._way(number))
         return number
 
     def _known(self, observation: Any) -> int:
@@ -206,7 +204,7 @@ class _Enumeration:
 
     def _try(self, number: int, saved: Any) -> None:
         """Make every step from the state, twice; where it was tried before, both must agree."""
-        for action in range(self.world.actions):
+        for action in np.flatnonzero(self.seen.open[number]).tolist():
             outcomes = self._outcomes(number, action, saved)
             known = self.rows.setdefault((number, action), outcomes)
             once_more = self._outcomes(number, action, saved) if known is outcomes else None
@@ -259,7 +257,7 @@ class _Enumeration:
                 f"the third thing that step({action}) returns, whether the episode ends, is no truth value: {ended!r}."
             )
             raise InputError(what, self.where, "Follow Gymnasium's interface.")
-        following = self._known(observation) if ended else self._number(observation, (number, action))
+        following = self._known(observation) if ended else self._number(observation, info, (number, action))
         return StepResult(chance.probability, following, float(reward), bool(ended), info)
 
     def _way(self, number: int) -> str:
@@ -311,24 +309,28 @@ def find_difference(world: Enumerated, env: Any, *, seeds: Sequence[int] | None 
     """
     rng = np.random.default_rng(0)
     numbers = {key: number for number, key in enumerate(world.keys)}
-    actions = 1 + max((action for _, action in world.rows), default=0)
+    options: dict[int, list[int]] = {}
+    for state, action in world.rows:
+        options.setdefault(state, []).append(action)
     for episode in range(EPISODES):
         seed = int(seeds[episode % len(seeds)]) if seeds else episode
-        observation, _ = env.reset(seed=seed)
+        observation, info = env.reset(seed=seed)
         number = numbers.get(world.state_of(env, observation)[0])
         if number is None or number not in world.starts:
             return f"reset(seed={seed}) leads to a state that is no start state of the model"
         path: list[int] = []
         for _ in range(STEPS):
-            action = int(rng.integers(actions))
-            observation, _, ended, cut, _ = env.step(action)
+            assert number is not None
+            way = "after reset(seed={}) and the actions {}".format
+            world.seen.note(number, env, observation, info, partial(way, seed, path))
+            action = int(rng.choice(options[number]))
+            observation, _, ended, cut, info = env.step(action)
             path.append(action)
             following = numbers.get(world.state_of(env, observation)[0])
             if not any((one.state, one.ended) == (following, ended) for one in world.rows[number, action]):
                 return f"after reset(seed={seed}) and the actions {path}, the environment is where the model is not"
             if ended or cut:
                 break
-            assert following is not None
             number = following
     return None
 

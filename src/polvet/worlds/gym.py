@@ -2,6 +2,7 @@
 
 The table is `env.unwrapped.P` (FrozenLake, CliffWalking, Taxi and the like); visiting is worlds/enumerate.py. A table says nothing of
 wrappers around its environment: random runs are compared with it, and wrappers that change what steps do are refused.
+What the environment masks is not applicable; what it shows in each state is kept, so that agents can be asked there.
 `P[state][action]` lists `(probability, next state, reward, terminated)`. What fails and what reaches the goal is, in this order,
 what the caller says (a condition over the model's variables, or a predicate of a step), what is known of the environment
 (`KNOWN`), what its map says (`desc`: entering H fails, G reaches the goal), or what its rewards say: a step that ends the
@@ -11,9 +12,11 @@ Needs the extra `train` or the package gymnasium.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from importlib import import_module
@@ -27,25 +30,27 @@ import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, MissingExtra, Where
-from polvet.model.tables import Outcome, TransitionTable
-from polvet.model.world import World, WorldFile, WorldFormat
+from polvet.model.tables import STATE, Outcome, TransitionTable
+from polvet.model.world import MASKED, OBSERVATION, World, WorldFile, WorldFormat
 from polvet.worlds.clonable import Restore, Snapshot, answer_of, count_actions
 from polvet.worlds.enumerate import (
     EPISODES,
-    NEUTRAL,
     STEPS,
     ask_judge,
     enumerate_env,
     find_difference,
     table_of,
     whole_features,
-    wrappers_of,
 )
+from polvet.worlds.seen import NEUTRAL, Seen, steps_of, without_watchers, wrappers_of
 from polvet.worlds.table import OBSERVED, ROLES, build_table, exact_distribution, exact_reward
 
 PREFIX = "gym:"
 PACKAGES = {"MiniGrid": "minigrid"}
 """Environments whose package registers them only when it is imported."""
+MOST_PAIRS, TRIES = 5_000, 50
+"""Steps of a table that are tried, evenly chosen among more, and how often where their outcomes are random."""
+OTHER_TABLE = "Pass env.unwrapped, or make an environment whose P is what its steps do."
 ROW = "Write {state: {action: [(probability, next state, reward, terminated), ...]}}."
 Judge = Callable[[Mapping[str, int], float, bool, Mapping[str, Any]], bool]
 """A predicate of one step: (the next state by names, its reward, whether the episode ends, further information)."""
@@ -78,32 +83,58 @@ class GymWorld:
     table: TransitionTable
     judged: Mapping[str, str]
     inputs: tuple[str, ...] = OBSERVED
+    shown: Mapping[int, Any] = field(default_factory=dict)  # what an agent observes, by state, as far as it was seen
+    masks: bool = False  # whether the environment's masks say what is applicable
+    max_steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Visiting:
-    """How an environment without a table is visited: how it is put back, where it starts, what chance is compared with."""
+    """How an environment is visited: how it is put back, where it starts, what chance is compared with, what its masks mean."""
 
     snapshot: Snapshot | None = None
     restore: Restore | None = None
     seeds: Sequence[int] | None = None
     cuts: Sequence[Any] = ()
+    masks: bool | None = None  # whether masked actions are not applicable; None: `worlds/seen.py` says
     budget: Budget = UNLIMITED
 
 
 def task_of_world(world: GymWorld) -> World:
-    """Return the world as a model: `fail` and `goal` are the events of its steps; the metadata says who judged them."""
+    """Return the world as a model: `fail` and `goal` are the events of its steps; the metadata says who judged them, and what is shown."""
     builder = build_table(world.table)
     builder.note("description", "; ".join(f"{role}: {why}" for role, why in world.judged.items()))
+    builder.note(OBSERVATION, ", ".join(_observed(world)))
+    if world.masks:
+        sources = len({source for source, _ in world.table.rows})
+        builder.note(MASKED, str(sources * len(world.table.labels) - len(world.table.rows)))
     events = world.table.events
     conditions = {role: event if event in events else "false" for role, event in ROLES.items()}
-    return World(builder.build(), conditions, world.inputs)
+    return World(builder.build(), conditions, world.inputs, max_steps=world.max_steps, shown=world.shown)
+
+
+def _observed(world: GymWorld) -> list[str]:
+    """Return the variables that an agent observes, one for each number it is shown; none where it is shown anything else."""
+    table, states = world.table, list(world.shown)
+    try:
+        rows = np.array([np.asarray(world.shown[one], dtype=np.float32).reshape(-1) for one in states])
+    except (TypeError, ValueError):
+        return []
+    if rows.ndim != 2:
+        return []
+    columns = {STATE: states, **{name: [values[one] for one in states] for name, values in table.features.items()}}
+    names: list[str] = []
+    for place, seen in enumerate(rows.T):
+        first = [*world.inputs[place : place + 1], *columns]  # the input of that place, where several are the same
+        equal = (name for name in first if np.array_equal(np.array(columns[name], dtype=np.float32), seen))
+        names.append(next(equal, ""))
+    return names if all(names) else []
 
 
 def read_address(address: str) -> tuple[str, dict[str, Any]]:
     """Return the id and the arguments of `gym:ID?key=value&key=value`; numbers and truth values are read as such.
 
-    `seeds=0,1` and `cuts=0.3,0.7` are arguments of the visit (`Visiting`), not of the environment.
+    `seeds=0,1`, `cuts=0.3,0.7` and `masks=false` are arguments of the visit (`Visiting`), not of the environment.
 
     >>> read_address("gym:FrozenLake-v1?map_name=8x8&is_slippery=false")
     ('FrozenLake-v1', {'map_name': '8x8', 'is_slippery': False})
@@ -164,10 +195,12 @@ def read_env(
     inner = env.unwrapped
     name = getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__
     where = Where(PREFIX + name)
-    count_actions(env, where)
+    visiting = visiting or Visiting()
+    seen, max_steps = Seen(env, where, visiting.masks), steps_of(env)
     given = getattr(inner, "P", None)
     if not isinstance(given, Mapping) or not given or not all(isinstance(rows, Mapping) for rows in given.values()):
-        return _visited(env, where, name, fail, goal, labels, state, visiting or Visiting())
+        visited = _visited(env, where, name, fail, goal, labels, state, visiting, seen)
+        return replace(visited, shown=seen.shown, masks=seen.masked, max_steps=max_steps)
     _check_table(given, where.at("P"))
     known = KNOWN.get(name.partition("-")[0].rpartition("/")[2])
     states = len(given)
@@ -181,8 +214,12 @@ def read_env(
         for action, outcomes in row.items()
     }
     starts = _starts(inner, states, where)
-    _check_wrappers(env, given, where)
-    return GymWorld(TransitionTable(name, states, names, rows, starts, features), judged)
+    if known is not None and not seen.masked and visiting.masks is None:
+        seen.wanted = False  # its table says what every action does, and how it is judged
+    _TriedTable(env, given, seen)
+    rows = {place: outcomes for place, outcomes in rows.items() if seen.is_open(*place)}
+    table = TransitionTable(name, states, names, rows, starts, features)
+    return GymWorld(table, judged, OBSERVED, seen.shown, seen.masked, max_steps)
 
 
 def _check_table(given: Mapping[Any, Mapping[Any, Any]], where: Where) -> None:
@@ -207,38 +244,95 @@ def _check_table(given: Mapping[Any, Mapping[Any, Any]], where: Where) -> None:
                 exact_reward(one[2], place.at(number))
 
 
-def _check_wrappers(env: Any, given: Mapping[Any, Mapping[Any, Any]], where: Where) -> None:
-    """Refuse wrappers under which random runs take steps that the table does not have."""
-    hint = "Pass env.unwrapped, or make an environment whose P is what its steps do."
-    for kind in wrappers_of(env):
-        if {"ActionWrapper", "RewardWrapper"} & {one.__name__ for one in kind.__mro__}:
-            raise InputError(f"its wrapper {kind.__name__} changes what its table P says.", where, hint)
-    wrappers = [kind.__name__ for kind in wrappers_of(env) if kind.__name__ not in NEUTRAL]
-    rng = np.random.default_rng(0)
-    for episode in range(EPISODES if wrappers else 0):
-        observation, _ = env.reset(seed=episode)
-        actions: list[int] = []
-        for _ in range(STEPS):
-            at = getattr(env.unwrapped, "s", observation)
-            if not _is_number_below(at, len(given)):
-                what = f"nothing tells in which state of its table it is under its wrappers ({', '.join(wrappers)})."
-                raise InputError(what, where, "Keep the number of the state in env.unwrapped.s, or pass env.unwrapped.")
-            options = sorted(given[index(at)])
-            if not options:
-                break
-            actions.append(int(rng.choice(options)))
-            observation, reward, ended, cut, _ = env.step(actions[-1])
-            to = getattr(env.unwrapped, "s", observation)
-            step = index(to), float(reward), bool(ended)
-            rows = given[index(at)][actions[-1]]
-            if not any(one[0] > 0 and (int(one[1]), float(one[2]), bool(one[3])) == step for one in rows):
-                what = (
-                    f"its wrappers ({', '.join(wrappers)}) do what its table P does not say: after reset(seed={episode}) and the "
-                    f"actions {actions} it is in state {step[0]} with the reward {step[1]:g}."
-                )
-                raise InputError(what, where, hint)
-            if ended or cut:
-                break
+class _TriedTable:
+    """An environment with a table, tried for what it shows and leaves open in the table's states.
+
+    Where its number of the state can be set (`s`, as in Gymnasium's own), every step is made; under wrappers, and where it cannot, there
+    are random runs. Those that take steps that the table does not have are refused.
+    """
+
+    def __init__(self, env: Any, given: Mapping[Any, Mapping[Any, Any]], seen: Seen) -> None:
+        self.given, self.seen, self.where = given, seen, seen.where
+        for kind in wrappers_of(env):
+            if {"ActionWrapper", "RewardWrapper"} & {one.__name__ for one in kind.__mro__}:
+                raise InputError(f"its wrapper {kind.__name__} changes what its table P says.", self.where, OTHER_TABLE)
+        self.wrappers = ", ".join(kind.__name__ for kind in wrappers_of(env) if kind.__name__ not in NEUTRAL)
+        self.env = without_watchers(env)
+        with suppress(Exception):  # what cannot be copied is tried itself
+            self.env = copy.deepcopy(self.env)
+        visited = self._visit()
+        if self.wrappers or not visited:
+            self._walk()
+        if seen.masked and not visited:
+            what = "nothing tells what it masks in each state of its table."
+            raise InputError(what, self.where, "Keep the number of the state in env.unwrapped.s, or give masks=False.")
+
+    def _visit(self) -> bool:
+        """Make every step, from the state set to its number, until all that may follow was seen; return whether that could be done."""
+        inner, most = self.env.unwrapped, self.seen.actions
+        pairs = [(index(state), index(one)) for state, row in self.given.items() for one in row if one < most]
+        try:
+            for seed in range(EPISODES):
+                observation, info = self.env.reset(seed=seed)
+                self.seen.note(index(inner.s), self.env, observation, info)
+            for state, action in pairs[:: 1 if self.seen.masked else 1 + len(pairs) // MOST_PAIRS]:
+                following = {int(one[1]) for one in self.given[state][action] if one[0] > 0 and not one[3]}
+                for _ in range(TRIES):
+                    inner.s = state
+                    observation, reward, ended, _, info = self.env.step(action)
+                    if not self._has(state, action, (index(inner.s), float(reward), bool(ended))):
+                        raise ValueError
+                    if not ended:
+                        self.seen.note(index(inner.s), self.env, observation, info)
+                    if following <= self.seen.open.keys():
+                        break
+                if self.seen.masked and not following <= self.seen.open.keys():
+                    raise ValueError
+        except InputError:
+            raise
+        except Exception:  # it has no such number, or more to it than that, or only a table and no steps
+            self.seen.forget()
+            return False
+        return True
+
+    def _walk(self) -> None:
+        """Refuse an environment of which random runs take steps that the table does not have."""
+        rng, env = np.random.default_rng(0), self.env
+        for episode in range(EPISODES):
+            try:
+                observation, info = env.reset(seed=episode)
+            except Exception:
+                if self.wrappers:
+                    raise
+                return  # what only has a table shows nothing
+            actions: list[int] = []
+            for _ in range(STEPS):
+                at = getattr(env.unwrapped, "s", observation)
+                if not _is_number_below(at, len(self.given)):
+                    if not self.wrappers:
+                        return
+                    what = f"nothing tells in which state of its table it is under its wrappers ({self.wrappers})."
+                    hint = "Keep the number of the state in env.unwrapped.s, or pass env.unwrapped."
+                    raise InputError(what, self.where, hint)
+                self.seen.note(index(at), env, observation, info)
+                options = [one for one in sorted(self.given[index(at)]) if self.seen.is_open(index(at), index(one))]
+                if not options:
+                    break
+                actions.append(int(rng.choice(options)))
+                observation, reward, ended, cut, info = env.step(actions[-1])
+                step = index(getattr(env.unwrapped, "s", observation)), float(reward), bool(ended)
+                if not self._has(index(at), actions[-1], step):
+                    what = (
+                        f"its wrappers ({self.wrappers or 'none'}) do what its table P does not say: after reset(seed={episode}) "
+                        f"and the actions {actions} it is in state {step[0]} with the reward {step[1]:g}."
+                    )
+                    raise InputError(what, self.where, OTHER_TABLE)
+                if ended or cut:
+                    break
+
+    def _has(self, state: int, action: int, step: tuple[int, float, bool]) -> bool:
+        rows = self.given[state][action]
+        return any(one[0] > 0 and (int(one[1]), float(one[2]), bool(one[3])) == step for one in rows)
 
 
 def _is_number_below(given: Any, bound: int | None) -> bool:
@@ -258,6 +352,7 @@ def _visited(
     labels: Sequence[str] | None,
     state: Callable[[Any], Any] | None,
     how: Visiting,
+    seen: Seen,
 ) -> GymWorld:
     """Return the world of an environment without a table."""
     visited = enumerate_env(
@@ -268,6 +363,7 @@ def _visited(
         restore=how.restore,
         seeds=how.seeds,
         cuts=how.cuts,
+        seen=seen,
         budget=how.budget,
     )
     if (difference := find_difference(visited, env, seeds=how.seeds)) is not None:
@@ -428,7 +524,8 @@ def _starts(inner: Any, states: int, where: Where) -> tuple[int, ...]:
 def _read(file: WorldFile) -> World:
     name, arguments = read_address(file.address)
     seeds, cuts = (_listed(arguments.pop(key, "")) for key in ("seeds", "cuts"))
-    return task_of_world(read_env(make_env(name, arguments), visiting=Visiting(seeds=seeds or None, cuts=cuts)))
+    visiting = Visiting(seeds=seeds or None, cuts=cuts, masks=arguments.pop("masks", None))
+    return task_of_world(read_env(make_env(name, arguments), visiting=visiting))
 
 
 def _listed(given: Any) -> list[Any]:

@@ -56,8 +56,17 @@ class Verdict:
     obligations: Mapping[str, int] = field(default_factory=dict)
 
 
-def check(flat: str | bytes, evidence: str | bytes) -> Verdict:
-    """Return what the evidence shows of the flat text; raise Rejected or Unreadable."""
+def check(
+    flat: str | bytes,
+    evidence: str | bytes,
+    *,
+    only: list[int] | None = None,
+    watch: Callable[[], None] | None = None,
+) -> Verdict:
+    """Return what the evidence shows of the flat text; raise Rejected or Unreadable.
+
+    `only`: the listed states that another checker has left to this one; `watch` is called with every state that is looked at.
+    """
     flat = flat.encode() if isinstance(flat, str) else flat
     given = read_evidence(evidence)
     digest = hashlib.sha256(flat).hexdigest()
@@ -70,6 +79,7 @@ def check(flat: str | bytes, evidence: str | bytes) -> Verdict:
     module, function = CHECKERS[kind].split(":")
     checker: Checker = getattr(import_module(f".{module}", __package__), function)
     world = World(flat.decode())
+    world.only, world.watch = only, watch
     try:
         claim, obligations = checker(world, given, kind)
     except ModelFault as fault:

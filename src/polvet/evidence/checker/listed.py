@@ -248,15 +248,18 @@ KINDS: dict[str, Kind] = {
 
 
 def check_listed(world: World, evidence: Evidence, kind: str) -> tuple[str, dict[str, int]]:
-    """Return the claim that the list shows, and how often each obligation was discharged."""
+    """Return the claim that the list shows, and how often each obligation was discharged.
+
+    Where the world was told to look at some states only, another checker has judged the others, and the start states.
+    """
     row = KINDS[kind]
     the = List.of(world, evidence, Chooser(world) if row.who == "policy" else None)
     for column, read in row.columns.items():
         the.said[column] = the.column(column, read)
     has_taken = "taken" in the.said or "taken" in evidence
     taken = the.column("taken", label_or_none) if has_taken else [None] * len(the.states)
-    for k, state in enumerate(the.states):
-        _check_state(the, row, k, state, taken[k])
+    for k in range(len(the.states)) if world.only is None else world.only:
+        _check_state(the, row, k, the.states[k], taken[k])
     words = {"start": _check_starts(the, row), "bound": str(evidence.get("bound")), "taken": ""}
     if number := sum(label is not None for label in taken):
         words["taken"] = f" that takes {number} named actions"
@@ -318,6 +321,8 @@ def _check_starts(the: List, row: Kind) -> str:
     """Return the start states in words, once all that the claim is about are found to be listed, within its bound."""
     world, value = the.world, the.said.get("value")
     bound = probability(the.evidence.get("bound")) if value is not None else None
+    if row.starts == "all" and world.only is not None:
+        return "every start"
     if row.starts == "all":
         count = 0
         for state in world.starts() if "region" not in the.evidence else regions.among(world, the.evidence["region"]):

@@ -86,6 +86,8 @@ class World:
         self._places: dict[str, int] = {}  # of the variables by name, scratch variables last
         self.meaning: dict[str, list[str]] = {}
         self.policy: list[Item] | None = None
+        self.only: list[int] | None = None  # the listed states that are to be judged; None: all, and the start states
+        self.watch: Callable[[], None] | None = None  # called with every state that is looked at; it may raise
         self._bounds: list[tuple[bool, Any, Any]] = []  # whether it is a double, least and greatest value
         self._scratch: list[Any] = []
         self._defined: dict[str, Item] = {}
@@ -292,6 +294,8 @@ class World:
 
     def moves(self, state: State) -> list[tuple[str | None, Outcomes]]:
         """Return every enabled operator, None for a silent one, with its outcomes; of a Markov chain the one move that is drawn."""
+        if self.watch is not None:
+            self.watch()
         moves: list[tuple[str | None, Outcomes]] = self._asked(self._enabled, state)
         if not self.is_chance or not moves:
             return moves
