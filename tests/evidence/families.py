@@ -113,7 +113,7 @@ def trees(chance: random.Random) -> Iterator[Case]:
         yield task, fit(task, renamed)
     # Zeros that are missing, thresholds that are infinite, and no finite threshold that is a float32.
     inner = [0, 1, -1, -1, -1]
-    ends = [chance.choice([0.0, 1.1, float(LIGHTGBM_ZERO), -np.inf, 3e38]), chance.choice([np.inf, 0.3]), 0, 0, 0]
+    ends = [chance.choice([0.0, 1.1, float(LIGHTGBM_ZERO), 3e38]), chance.choice([np.inf, -np.inf, 0.3]), 0, 0, 0]
     made = make_tree(0, inner, ends, [1, 3, -1, -1, -1], [2, 4, -1, -1, -1], [0, 0, 0.3, chance.choice([0.1, 0.2]), -1],
                      [chance.random() < 0.5] * 5, [MISSING_ZERO, 0, 0, 0, 0])  # fmt: skip
     comparison, arithmetic = chance.choice(["<", "<="]), chance.choice(["float32", "float64"])
