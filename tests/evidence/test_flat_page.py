@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from hashlib import sha256
 
 import pytest
 
 import polvet
+from polvet.cli.app import run
 from polvet.evidence.checker.policies import Chooser
 from polvet.evidence.checker.world import ModelFault, World
 from tests.pages import files_in
@@ -59,3 +61,18 @@ def test_the_tour_does_what_the_page_says():
     assert set(world.starts()) == {(0, 1, 0.5), (0, 3, 0.5)}
     with pytest.raises(ModelFault):
         world.moves((2, 3, 0.5))
+
+
+def test_the_command_writes_the_text_and_names_its_digest(tmp_path, capsys):
+    for file, text in files_in("formats.md").items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    words = ["flatten", str(tmp_path / "walk.toml"), str(tmp_path / "rules.json")]
+    assert run(words) == 0
+    assert capsys.readouterr().out == TEXTS["walk.flat"]
+    assert run([*words, "-o", str(tmp_path / "walk.flat")]) == 0
+    data = (tmp_path / "walk.flat").read_bytes()
+    assert data.decode() == TEXTS["walk.flat"]
+    assert sha256(data).hexdigest() in capsys.readouterr().out
+    (tmp_path / "pilot.py").write_text("def left(state):\n    return 'left'\n", encoding="utf-8")
+    assert run(["flatten", str(tmp_path / "walk.toml"), f"{tmp_path / 'pilot.py'}:left"]) == 30
+    assert "can only be written for given states" in capsys.readouterr().err

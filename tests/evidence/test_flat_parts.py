@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 
 import polvet
@@ -20,6 +21,7 @@ from polvet.model.restrict import restrict
 from polvet.model.task import Task
 from polvet.policy.binding import fit, fit_function
 from polvet.policy.rules import rules_from_json
+from polvet.policy.trees import TreeEnsemble, make_tree
 from polvet.prism.translate import translate
 from tests.evidence.law import check_law
 from tests.prism.conftest import program
@@ -141,6 +143,7 @@ def test_starts_are_ranges_conditions_or_a_list():
         "x >= 2 && x < 5 && y == 1 && !b": "(start (y 1 1) (b 0 0) (x 2 4))",
         "x + y == 3 && b": "(start (b 1 1) (x 0 9) (y 0 9 (= (+ x y) 3)))",
         "(x == 1 && y == 2 && b) || (x == 11 && y == 0 && b) || (x == 3 && y == 0 && !b)": "(starts",
+        "(x == 1 && y == 2 && b) || (x == 4 && y == 1 && y == 2 && b)": "(starts",
     }
     for start, line in shown.items():
         task = m.task(fail="x == 9", start=start)
@@ -163,3 +166,28 @@ def test_rules_over_atoms_are_written_and_over_computed_reals_refused():
     renamed = polvet.policy.rules.Rules(("x + v",), ("up",), whole.rules)
     with pytest.raises(InputError):
         flatten(task, fit(task, renamed))
+
+
+def test_probabilities_without_exact_values_are_multiplied_and_summed_as_the_doubles_they_are():
+    share = "pow(x/4, 0.5)"
+    modules = [
+        f"module m{k}\n y{k} : [0..1];\n [a] true -> {share} : (y{k}'=1) + 1-{share} : (y{k}'=0);\nendmodule"
+        for k in range(2)
+    ]
+    task = prism("\n".join(["mdp", "global x : [1..3] init 2;", *modules]))
+    assert "(exact (pow" in flatten(task)
+    check_law(task)
+
+
+def test_thresholds_and_inputs_may_be_infinite():
+    m = ModelBuilder("far")
+    m.real("v", initial=0)
+    for label in ("a", "b"):
+        m.edge(label, to={})
+    task = m.task(fail="false")
+    rows = [0.0, 1e30, 3e38, 1e39, -1e39, -3e38]
+    for comparison, threshold in product(("<", "<="), (np.inf, -np.inf)):
+        tree = make_tree(0, [0, -1, -1], [threshold, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, -1], None, 2)
+        fitted = fit(task, TreeEnsemble(("v",), ("a", "b"), (tree,), (0.0, 0.0), comparison, "float64"))
+        chooser = Chooser(World(flatten(task, fitted)))
+        assert [chooser.choose((v,), {"a", "b"})[0][0] for v in rows] == [fitted.choose((v,), ["a", "b"]) for v in rows]

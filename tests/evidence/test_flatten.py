@@ -38,8 +38,8 @@ def test_random_worlds_and_policies_are_written_as_they_are(name):
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_random_models_are_written_as_they_are(name):
     states = []
-    drawn(name, 1, 100, lambda task: states.append(check_unless_refused(task)))
-    assert sum(states) > 100
+    drawn(name, 1, 120, lambda task: states.append(check_unless_refused(task)))
+    assert sum(states) > 50
 
 
 @pytest.mark.parametrize("world", ["FrozenLake-v1", "CliffWalking-v1"])

@@ -114,13 +114,13 @@ def _tree(tree: Tree, comparison: str, index: int) -> str:
             pieces.append(node)
         elif features[node] < 0:
             pieces.append(f"({leaves[node]})" if tree.output == VECTOR else leaves[node])
-        elif (threshold := thresholds[node]) is None:  # everything is at most infinite
+        elif (threshold := thresholds[node]) is None:
             if zero[node] != ")":
                 raise InputError(
                     f"node {node} of tree {index} tells zeros from infinite inputs, which a flat text cannot say.",
                     hint="Train without zero_as_missing.",
                 )
-            pending.append(left[node])
+            pending.append(left[node] if comparison == "<=" else right[node])
         else:
             pieces.append(f"({features[node]} {threshold} ")
             pending += (zero[node], right[node], " ", left[node])
@@ -128,10 +128,10 @@ def _tree(tree: Tree, comparison: str, index: int) -> str:
 
 
 def _threshold(value: float, comparison: str) -> str | None:
-    """Return the threshold, an infinite one as a finite one that float32 numbers compare alike with; None: they all go left."""
+    """Return the threshold, an infinite one as a finite one that float32 numbers compare alike with; None: it tells none apart."""
     if not math.isinf(value):
         return double(value)
-    if comparison == "<=" and value > 0:
+    if (value > 0) == (comparison == "<="):  # everything is at most infinite, and nothing is less than that
         return None
     return double(math.copysign(2.0**128, value))
 

@@ -215,9 +215,8 @@ class FlatWorld:
         """Return the value, an error where bounds alone do not say so: of 64 bits where leaving bounds disables, of huge doubles."""
         terms, tests = self.terms, []
         disables = self.network.disables_out_of_bounds
-        ends: tuple[tuple[int | Fraction | None, bool], ...] = (variable.lower, True), (variable.upper, False)
-        for end, lower in ends:
-            if variable.kind is Kind.REAL and end is not None and abs(end) > WHOLE and not disables:
+        for end, lower in ((variable.lower, True), (variable.upper, False)):
+            if variable.kind is Kind.REAL and end is not None and not -WHOLE <= end <= WHOLE and not disables:
                 bound = inward(end, 1 if lower else -1)  # integers beyond are not rounded before they are compared
             elif variable.kind is Kind.INT and disables and (end is None or not LEAST <= end <= GREATEST):
                 bound = str(LEAST if lower else GREATEST)
