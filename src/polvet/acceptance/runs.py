@@ -29,6 +29,7 @@ class RunSummary:
     all_states: bool  # those are all there are, from these starts
     reaches_goal: bool  # some run does: a simulated one, or one that searching met
     cut: str | None  # the limit that came before the runs were over
+    unsaid: str | None = None  # what no check of the gate judges
 
     @property
     def useless(self) -> str | None:
@@ -49,7 +50,8 @@ class RunSummary:
         reached = f"{self.states:,} states reached" + ("" if self.all_states else " at least")
         over = f"{count:,} runs from {self.starts:,} start states: {ends or 'none'}; {reached}"
         warning = f"WARNING: {self.useless}; " if self.useless else ""
-        return f"{warning}{share}; {over}" + (f"; cut short: {self.cut}" if self.cut else "")
+        over += f"; cut short: {self.cut}" if self.cut else ""
+        return f"{warning}{share}; {over}" + (f"; not judged: {self.unsaid}" if self.unsaid else "")
 
     def figures(self) -> Figures:
         """Return the same as numbers."""
@@ -59,6 +61,7 @@ class RunSummary:
             "states": self.states,
             "all_states": self.all_states,
             "useless": self.useless,
+            "not_judged": self.unsaid,
         }
 
 
