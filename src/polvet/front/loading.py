@@ -118,7 +118,7 @@ def from_gym(
         state=state,
         visiting=Visiting(snapshot, restore, seeds, cuts, budget_of(time_limit, None, max_states, progress)),
     )
-    document = task_of_world(world)
+    document = task_of_world(world, environment, seeds)
     conditions = dict(document.conditions)
     conditions |= {role: text for role, text in (("fail", fail), ("goal", goal)) if isinstance(text, str)}
     return Task(_written(document.model, conditions, document.inputs, TaskOptions()))

@@ -4,6 +4,8 @@
                     forbidden action of learners that do not: nothing forbidden is ever done
 `shield_vec_env`    the same around a `VecEnv` of stable-baselines3: all masks in one call of the kernel
 What happens in a state that the shield does not list is told by `unknown` (`shield/guard.py`); `report()` counts.
+With the task that the shield was computed for, every step is held against it (`shield/abstraction.py`), and `shield_env` makes some allowed
+steps before it hands the environment out: another world is refused.
 """
 
 from __future__ import annotations
@@ -16,15 +18,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polvet.errors import InputError, MissingExtra
+from polvet.errors import InputError, MissingExtra, Where
+from polvet.model.task import Task
+from polvet.shield.abstraction import Beside
 from polvet.shield.file import Shield
-from polvet.shield.guard import NO_STATE, Guard, Ruling, ShieldReport, labels_of
+from polvet.shield.guard import NO_STATE, Guard, Ruling, ShieldReport, labels_of, other_world
 from polvet.shield.gym import ModelEnv, gymnasium, require_gymnasium
 from polvet.shield.risk_budget import RiskBudget
 from polvet.worlds.clonable import Info
+from polvet.worlds.enumerate import EPISODES, NEUTRAL
+from polvet.worlds.observed import MADE_WITH, made_with
 
 _Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
 _Recorded: Any = type("_Recorded", (), {}) if gymnasium is None else gymnasium.utils.RecordConstructorArgs
+STEPS = 50
+"""The longest run in which an environment is tried."""
 NOT_RESET = InputError(
     "the environment was not reset.", hint="Call reset() first: what is allowed depends on the state."
 )
@@ -34,7 +42,8 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
     """An environment that takes allowed actions only: forbidden ones are replaced by the shield's `safest`.
 
     Around the user's own environment, `state_of(observation)` gives the model's state by names, and `labels` the label
-    of each action number. Infos hold `taken` (the action that was done), `replaced` and `unknown`.
+    of each action number; steps that the `task` does not have are refused. Infos hold `taken` (the action that was
+    done), `replaced` and `unknown`.
     """
 
     def __init__(
@@ -45,16 +54,25 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         state_of: Callable[[Any], Mapping[str, Any]] | None = None,
         labels: Sequence[str] | None = None,
         unknown: str = "error",
+        task: Task | None = None,
     ) -> None:
         require_gymnasium()
         # Gymnasium makes an environment anew from what it was made of.
-        arguments = {"shield": shield, "state_of": state_of, "labels": labels, "unknown": unknown}
+        arguments = {"shield": shield, "state_of": state_of, "labels": labels, "unknown": unknown, "task": task}
         _Recorded.__init__(self, _disable_deepcopy=True, **arguments)
         _Wrapper.__init__(self, env)
         if state_of is None and not isinstance(env.unwrapped, ModelEnv):
             raise NO_STATE
         self.shield, self.labels = shield, labels_of(env.unwrapped, labels)
-        self._guard = Guard(shield, self.labels, actions=getattr(env.action_space, "n", None), unknown=unknown)
+        beside = None if task is None or state_of is None else Beside(task)
+        actions = getattr(env.action_space, "n", None)
+        self._guard = Guard(shield, self.labels, actions=actions, unknown=unknown, beside=beside)
+        made, known = made_with(env), shield.document.get(MADE_WITH, "")
+        if state_of is None:
+            shield.refuse_other(env.unwrapped.task, Where("shield"))
+            self._guard.compared = "it is its own task"
+        elif beside is None and made != known and made.partition(" ")[0] == known.partition(" ")[0]:
+            raise other_world(f"it is {made}, the model was made of {known}")
         self._state_of = state_of
         self._run = RiskBudget(shield) if shield.has_budget else None
         self._observation: Any = None
@@ -95,8 +113,12 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         self._guard.replaced += taken != wanted
         if self._run is not None and not self._over and self._ruling.known:
             self._pay(self._run, taken)
+        before, was_over = self._state, self._over
         self._observation, reward, terminated, truncated, info = self.env.step(taken if taken != wanted else action)
         self._over = bool(terminated or truncated)
+        if self._guard.beside is not None and not was_over:
+            ended = None if truncated and not terminated else bool(terminated)
+            self._guard.follow(before, taken, self._names(), ended)
         if not self._over:
             self._ruling = self._rule()
             truncated = self._ruling.instead is None
@@ -109,18 +131,60 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         if prices and None not in prices:
             run.take(self._state, self.labels[action])
 
+    def _names(self) -> Mapping[str, Any]:
+        return self._state_of(self._observation) if self._state_of is not None else self.env.unwrapped.named_state()
+
     def _rule(self, *, begins: bool = False) -> Ruling:
-        self._state = (
-            self._state_of(self._observation) if self._state_of is not None else self.env.unwrapped.named_state()
-        )
+        self._state = self._names()
         if begins and self._run is not None and self.shield.key(self._state) in self.shield.actions:
             self._run.begin(self._state)
         return self._guard.rule(self._state, self._run)
 
 
+def shield_env(env: Any, shield: Shield, task: Task | None, **given: Any) -> ShieldedEnv:
+    """Return the environment behind the shield; one that is not the shield's world is refused after some allowed steps in it."""
+    shielded = ShieldedEnv(env, shield, task=task, **given)
+    beside, state_of, guard = shielded._guard.beside, shielded._state_of, shielded._guard
+    if beside is None or state_of is None:
+        return shielded
+    other, said = beside.find_other_world(env, state_of, shielded.labels)
+    if other is not None:
+        raise other_world(other)
+    steps = _rehearse(env, ShieldedEnv(_inside(env), shield, task=task, **given), beside.seeds)
+    guard.compared = f"{said}, " * bool(said) + f"{steps:,} steps from its resets, and each step since"
+    return shielded
+
+
+def _inside(env: Any) -> Any:
+    """Return the environment without the wrappers around it that only watch, or cut episodes."""
+    while type(env).__name__ in NEUTRAL:
+        env = env.env
+    return env
+
+
+def _rehearse(env: Any, shielded: ShieldedEnv, seeds: Sequence[int]) -> int:
+    """Make allowed steps at random, each held against the shield's world, and return how many; its chance is its own again after them."""
+    chance, rng, guard = getattr(env.unwrapped, "np_random", None), np.random.default_rng(0), shielded._guard
+    for episode in range(EPISODES):
+        missed = guard.missed.total()
+        try:
+            shielded.reset(seed=seeds[episode % len(seeds)] if seeds else episode)
+        except InputError:
+            if guard.missed.total() == missed:
+                raise
+            continue  # the shield does not know where this reset leads: whoever starts there is told so
+        for _ in range(STEPS):
+            masks = shielded.action_masks()
+            if not masks.any() or any(shielded.step(int(rng.choice(np.flatnonzero(masks))))[2:4]):
+                break
+    env.unwrapped.np_random = chance
+    return guard.steps
+
+
 def shield_vec_env(
     env: Any,
     shield: Shield,
+    task: Task | None = None,
     *,
     state_of: Callable[[Any], Any] | None,
     labels: Sequence[str] | None,
@@ -143,7 +207,8 @@ def shield_vec_env(
         def __init__(self) -> None:
             super().__init__(env)
             self.labels = labels_of(env, labels)
-            self._guard = Guard(shield, self.labels, actions=getattr(env.action_space, "n", None), unknown=unknown)
+            actions, beside = getattr(env.action_space, "n", None), None if task is None else Beside(task)
+            self._guard = Guard(shield, self.labels, actions=actions, unknown=unknown, beside=beside)
             self._masks: NDArray[np.bool_] | None = None
 
         def report(self) -> ShieldReport:
@@ -160,10 +225,14 @@ def shield_vec_env(
             taken = np.where(self._masks[np.arange(self.num_envs), wanted], wanted, self._instead)
             self._guard.steps += self.num_envs
             self._guard.replaced += int((taken != wanted).sum())
+            self._taken = taken
             self.venv.step_async(taken)
 
         def step_wait(self) -> Any:
+            before = self._states
             observations, rewards, dones, infos = self.venv.step_wait()
+            if self._guard.beside is not None:
+                self._follow(before, observations, dones, infos)
             observations = self._cut_off(observations, self._rule(observations), dones, infos)
             return observations, rewards, dones, infos
 
@@ -183,9 +252,19 @@ def shield_vec_env(
         def _rule(self, observations: Any) -> NDArray[np.int64]:
             """Note the masks of the states, and return the environments where nothing may be done."""
             masks = np.ones((self.num_envs, len(self.labels)), dtype=np.bool_)
-            self._instead, _ = self._guard.rule_rows(self._guard.rows_of(rows_of(observations)), masks)
+            self._states = np.asarray(rows_of(observations))
+            self._instead, _ = self._guard.rule_rows(self._guard.rows_of(self._states), masks)
             self._masks = masks
             return np.flatnonzero(self._instead < 0)
+
+        def _follow(self, before: Any, observations: Any, dones: Any, infos: Any) -> None:
+            """Hold the step of every environment against the shield's world."""
+            after = [names_of_row(row) for row in np.asarray(rows_of(observations))]
+            for lane, (row, action) in enumerate(zip(before, self._taken.tolist(), strict=True)):
+                ended = bool(dones[lane])
+                then = names_of(infos[lane]["terminal_observation"]) if ended else after[lane]
+                cut = ended and bool(infos[lane].get("TimeLimit.truncated"))
+                self._guard.follow(names_of_row(row), action, then, None if cut else ended)
 
         def _cut_off(self, observations: Any, lanes: NDArray[np.int64], dones: Any, infos: Any) -> Any:
             """Begin a new episode where nothing may be done; the learner sees that the old one was cut off."""
@@ -208,4 +287,28 @@ def shield_vec_env(
                 )
             return observations
 
-    return ShieldedVecEnv()
+    def names_of(seen: Any) -> Mapping[str, Any]:
+        """Return the state that one environment shows, by names."""
+        parts = (
+            {key: np.asarray(part)[None] for key, part in seen.items()}
+            if isinstance(seen, dict)
+            else np.asarray(seen)[None]
+        )
+        return names_of_row(np.asarray(rows_of(parts))[0])
+
+    def names_of_row(row: Any) -> Mapping[str, Any]:
+        return dict(zip(shield.variables, map(_whole, row.tolist()), strict=True))
+
+    shielded = ShieldedVecEnv()
+    if shielded._guard.beside is not None:
+        envs = [] if hasattr(env, "venv") else getattr(env, "envs", [])  # a VecEnvWrapper may show other observations
+        alike = {(type(one.unwrapped), made_with(one), str(getattr(one.unwrapped, "P", ""))): one for one in envs}
+        for one in alike.values():
+            alone = shield_env(one, shield, task, state_of=names_of, labels=labels, unknown=unknown)
+            shielded._guard.compared = alone.report().compared
+    return shielded
+
+
+def _whole(value: Any) -> Any:
+    """Return a number of a row as the variable holds it, which may be a truth value."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -33,7 +33,8 @@ EPISODES, STEPS = 20, 200
 """Random runs that are compared with the table, and their length."""
 STATISTICAL = "Without a model, polvet.fuzz.environments.fuzz_environment tests a policy in it."
 NEUTRAL = (
-    "HumanRendering", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "TimeLimit",
+    "HumanRendering", "Monitor", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo",
+    "RenderCollection", "TimeLimit",
 )  # fmt: skip
 """Wrappers that only watch, or cut episodes: enumeration goes around them."""
 COUNTING = ("TimeAwareObservation",)

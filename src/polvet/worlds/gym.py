@@ -41,6 +41,7 @@ from polvet.worlds.enumerate import (
     whole_features,
     wrappers_of,
 )
+from polvet.worlds.observed import MADE_WITH, SEEDS, made_with
 from polvet.worlds.table import OBSERVED, ROLES, build_table, exact_distribution, exact_reward
 
 PREFIX = "gym:"
@@ -91,9 +92,12 @@ class Visiting:
     budget: Budget = UNLIMITED
 
 
-def task_of_world(world: GymWorld) -> World:
-    """Return the world as a model: `fail` and `goal` are the events of its steps; the metadata says who judged them."""
+def task_of_world(world: GymWorld, env: Any, seeds: Sequence[int] | None = None) -> World:
+    """Return the world as a model: `fail` and `goal` are the events of its steps; the metadata says who judged them, and its origin."""
     builder = build_table(world.table)
+    for name, text in ((MADE_WITH, made_with(env)), (SEEDS, " ".join(map(str, seeds or ())))):
+        if text:
+            builder.note(name, text)
     builder.note("description", "; ".join(f"{role}: {why}" for role, why in world.judged.items()))
     events = world.table.events
     conditions = {role: event if event in events else "false" for role, event in ROLES.items()}
@@ -428,7 +432,8 @@ def _starts(inner: Any, states: int, where: Where) -> tuple[int, ...]:
 def _read(file: WorldFile) -> World:
     name, arguments = read_address(file.address)
     seeds, cuts = (_listed(arguments.pop(key, "")) for key in ("seeds", "cuts"))
-    return task_of_world(read_env(make_env(name, arguments), visiting=Visiting(seeds=seeds or None, cuts=cuts)))
+    env = make_env(name, arguments)
+    return task_of_world(read_env(env, visiting=Visiting(seeds=seeds or None, cuts=cuts)), env, seeds)
 
 
 def _listed(given: Any) -> list[Any]:
