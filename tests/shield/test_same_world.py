@@ -239,6 +239,37 @@ def test_a_vector_of_another_world_is_refused_at_once_or_at_its_first_step_that_
             [list(dry.model_task.network.edges.table.completed({"s": int(s)}).values()) for s in observations]
         )
 
+    class Hidden(vec_env.VecEnv):
+        """Environments that only answer, as those in other processes do."""
+
+        def __init__(self, inner):
+            super().__init__(inner.num_envs, inner.observation_space, inner.action_space)
+            self._to = inner
+
+        def reset(self):
+            return self._to.reset()
+
+        def step_async(self, actions):
+            self._to.step_async(actions)
+
+        def step_wait(self):
+            return self._to.step_wait()
+
+        def close(self):
+            self._to.close()
+
+        def get_attr(self, name, indices=None):
+            return [None] * self.num_envs
+
+        def set_attr(self, name, value, indices=None):
+            raise NotImplementedError
+
+        def env_method(self, name, *args, indices=None, **kwargs):
+            return self._to.env_method(name, *args, indices=indices, **kwargs)
+
+        def env_is_wrapped(self, wrapper_class, indices=None):
+            return [False] * self.num_envs
+
     def turn(env):
         rng = np.random.default_rng(0)
         for _ in range(400):
@@ -248,7 +279,10 @@ def test_a_vector_of_another_world_is_refused_at_once_or_at_its_first_step_that_
         with pytest.raises(InputError, match=REFUSED):
             shield.wrap(vec_env.DummyVecEnv([lake, LAKES[name]]), state_of=rows, labels=dry.labels)
         behind = vec_env.VecCheckNan(vec_env.DummyVecEnv([LAKES[name]] * 4))
-        env = shield.wrap(behind, state_of=rows, labels=dry.labels)
+        with pytest.raises(InputError, match=REFUSED):
+            shield.wrap(behind, state_of=rows, labels=dry.labels)
+        hidden = Hidden(behind)
+        env = shield.wrap(hidden, state_of=rows, labels=dry.labels)
         assert env.report().compared == "each step"
         env.reset()
         with pytest.raises(InputError, match=REFUSED):
@@ -314,3 +348,25 @@ def test_a_shield_from_a_file_knows_what_its_world_was_made_of(dry, shield, tmp_
         saved.permit(0).wrap(lake(is_slippery=True))
     code = polvet.certify(tmp_path / "shield.json", task=tmp_path / "dry.toml")
     assert code.verdict.value == "accepted"
+
+
+def test_what_a_log_never_showed_counts_as_failing_and_not_as_another_world():
+    log = [(0, 0, 1), (0, 1, 0)] * 50 + [(1, 0, 2), (1, 1, 0)] * 50
+    task = polvet.from_transitions(log, labels=("go", "stay"), outcomes=2, states=4, fail=[3], goal=[2])
+    shield = task.permit("0.99")
+
+    class Rare(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Discrete(4), gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.place = 0
+            return 0, {}
+
+        def step(self, action):
+            slips = self.np_random.random() < 0.1
+            self.place = 3 if slips else self.place + 1 if action == 0 else 0
+            return self.place, 0.0, self.place > 1, False, {}
+
+    env = shield.wrap(Rare(), state_of=place_of, labels=("go", "stay"))
+    assert "steps from its resets" in env.report().compared

@@ -23,8 +23,8 @@ from polvet.model.semantics import Semantics, State
 from polvet.model.tables import STATE
 from polvet.model.task import Task, show_names, state_from_names, state_to_names
 from polvet.shield.guard import labels_of
-from polvet.worlds.intervals import divergence
-from polvet.worlds.observed import MADE_WITH, SEEDS, made_with, table_of
+from polvet.worlds.intervals import LOGGED, divergence
+from polvet.worlds.observed import MADE_WITH, SEEDS, made_with, name_of, table_of
 from polvet.worlds.table import exact_distribution
 
 StateOf = Callable[[Any], Mapping[str, Any]]
@@ -142,6 +142,8 @@ class Beside:
         """Return the outcome of the step that the environment shows, or why the model has none; ended=None: the episode was cut off."""
         show, outcomes = self.semantics.show, self.outcomes(state, label)
         alike = [one for one in outcomes if all(one[k] == after[k] for k in self._told)]
+        if not alike and self.table is not None and self.table.name == LOGGED:
+            alike = [one for one in outcomes if self._ends[0](one)]  # what was never seen counts as failing
         if not alike:
             known = " or ".join(sorted(map(show, outcomes))) or "nothing"
             return f"'{label}' leads from {show(state)} to {show(after)}, in the model to {known}"
@@ -164,11 +166,9 @@ class Beside:
         That is its table of transitions, where its states are numbered as the model's; else the arguments it was made with.
         """
         rows = getattr(env.unwrapped, "P", None)
-        if isinstance(rows, Mapping) and rows and self._is_numbered_alike(rows, state_of):
+        if isinstance(rows, Mapping) and rows and self._is_numbered_alike(env, rows, state_of):
             each = (
-                (self.place(state_of(number)), labels[action], row)
-                for number, one in rows.items()
-                for action, row in one.items()
+                (self.place({STATE: s}), labels[action], row) for s, one in rows.items() for action, row in one.items()
             )
             found = (self._find_other_row(*one) for one in each if not self.is_over(one[0]))
             return next(filter(None, found), None), f"its table of {len(rows):,} states"
@@ -181,9 +181,12 @@ class Beside:
             else (f"it is {made}, the model was made of {known}", "")
         )
 
-    def _is_numbered_alike(self, rows: Mapping[int, Any], state_of: StateOf) -> bool:
+    def _is_numbered_alike(self, env: Any, rows: Mapping[int, Any], state_of: StateOf) -> bool:
+        table = self.table
+        if table is None or table.name == name_of(env):
+            return table is not None
         try:
-            return all(self.table is not None and self.table.completed(state_of(one)).get(STATE) == one for one in rows)
+            return all(table.completed(state_of(number)).get(STATE) == number for number in rows)
         except Exception:  # the user's function is written for observations, which these numbers may not be
             return False
 

@@ -91,7 +91,7 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
         """Return the first observation; the shield begins anew with it."""
         self._observation, info = self.env.reset(seed=seed, options=options)
-        self._over = False
+        self._over, self._state = False, self._names()
         self._ruling = self._rule(begins=True)
         return self._observation, info
 
@@ -116,9 +116,10 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         before, was_over = self._state, self._over
         self._observation, reward, terminated, truncated, info = self.env.step(taken if taken != wanted else action)
         self._over = bool(terminated or truncated)
-        if self._guard.beside is not None and not was_over:
-            ended = None if truncated and not terminated else bool(terminated)
-            self._guard.follow(before, taken, self._names(), ended)
+        if self._guard.beside is not None or not self._over:
+            self._state = self._names()
+        if not was_over:
+            self._guard.follow(before, taken, self._state, None if truncated and not terminated else bool(terminated))
         if not self._over:
             self._ruling = self._rule()
             truncated = self._ruling.instead is None
@@ -135,24 +136,29 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         return self._state_of(self._observation) if self._state_of is not None else self.env.unwrapped.named_state()
 
     def _rule(self, *, begins: bool = False) -> Ruling:
-        self._state = self._names()
         if begins and self._run is not None and self.shield.key(self._state) in self.shield.actions:
             self._run.begin(self._state)
         return self._guard.rule(self._state, self._run)
 
 
 def shield_env(env: Any, shield: Shield, task: Task | None, **given: Any) -> ShieldedEnv:
-    """Return the environment behind the shield; one that is not the shield's world is refused after some allowed steps in it."""
+    """Return the environment behind the shield; one that is not the shield's world is refused, also after some allowed steps in it."""
     shielded = ShieldedEnv(env, shield, task=task, **given)
-    beside, state_of, guard = shielded._guard.beside, shielded._state_of, shielded._guard
-    if beside is None or state_of is None:
-        return shielded
+    if shielded._guard.beside is not None:
+        shielded._guard.compared = try_env(env, ShieldedEnv(_inside(env), shield, task=task, **given))
+    return shielded
+
+
+def try_env(env: Any, shielded: ShieldedEnv, *, is_shown: bool = True) -> str:
+    """Refuse an environment that is not the shield's world, and return what was compared; without observations nothing is done in it."""
+    beside, state_of = shielded._guard.beside, shielded._state_of
+    assert beside is not None
+    assert state_of is not None
     other, said = beside.find_other_world(env, state_of, shielded.labels)
     if other is not None:
         raise other_world(other)
-    steps = _rehearse(env, ShieldedEnv(_inside(env), shield, task=task, **given), beside.seeds)
-    guard.compared = f"{said}, " * bool(said) + f"{steps:,} steps from its resets, and each step since"
-    return shielded
+    steps = [f"{_rehearse(env, shielded, beside.seeds):,} steps from its resets"] if is_shown else []
+    return ", ".join([said] * bool(said) + steps + ["each step since"])
 
 
 def _inside(env: Any) -> Any:
@@ -216,7 +222,7 @@ def shield_vec_env(
 
         def reset(self) -> Any:
             observations = self.venv.reset()
-            return self._cut_off(observations, self._rule(observations), None, None)
+            return self._cut_off(observations, self._rule(rows_of(observations)), None, None)
 
         def step_async(self, actions: Any) -> None:
             if self._masks is None:
@@ -229,11 +235,11 @@ def shield_vec_env(
             self.venv.step_async(taken)
 
         def step_wait(self) -> Any:
-            before = self._states
             observations, rewards, dones, infos = self.venv.step_wait()
+            rows = rows_of(observations)
             if self._guard.beside is not None:
-                self._follow(before, observations, dones, infos)
-            observations = self._cut_off(observations, self._rule(observations), dones, infos)
+                self._follow(rows, dones, infos)
+            observations = self._cut_off(observations, self._rule(rows), dones, infos)
             return observations, rewards, dones, infos
 
         def action_masks(self) -> Any:
@@ -249,22 +255,21 @@ def shield_vec_env(
         def has_attr(self, attr_name: str) -> bool:
             return attr_name == "action_masks" or bool(super().has_attr(attr_name))
 
-        def _rule(self, observations: Any) -> NDArray[np.int64]:
+        def _rule(self, rows: Any) -> NDArray[np.int64]:
             """Note the masks of the states, and return the environments where nothing may be done."""
             masks = np.ones((self.num_envs, len(self.labels)), dtype=np.bool_)
-            self._states = np.asarray(rows_of(observations))
-            self._instead, _ = self._guard.rule_rows(self._guard.rows_of(self._states), masks)
+            self._rows = np.asarray(rows)
+            self._instead, _ = self._guard.rule_rows(self._guard.rows_of(self._rows), masks)
             self._masks = masks
             return np.flatnonzero(self._instead < 0)
 
-        def _follow(self, before: Any, observations: Any, dones: Any, infos: Any) -> None:
+        def _follow(self, rows: Any, dones: Any, infos: Any) -> None:
             """Hold the step of every environment against the shield's world."""
-            after = [names_of_row(row) for row in np.asarray(rows_of(observations))]
-            for lane, (row, action) in enumerate(zip(before, self._taken.tolist(), strict=True)):
+            for lane, (before, after) in enumerate(zip(self._rows, np.asarray(rows), strict=True)):
                 ended = bool(dones[lane])
-                then = names_of(infos[lane]["terminal_observation"]) if ended else after[lane]
+                then = names_of(infos[lane]["terminal_observation"]) if ended else names_of_row(after)
                 cut = ended and bool(infos[lane].get("TimeLimit.truncated"))
-                self._guard.follow(names_of_row(row), action, then, None if cut else ended)
+                self._guard.follow(names_of_row(before), int(self._taken[lane]), then, None if cut else ended)
 
         def _cut_off(self, observations: Any, lanes: NDArray[np.int64], dones: Any, infos: Any) -> Any:
             """Begin a new episode where nothing may be done; the learner sees that the old one was cut off."""
@@ -280,7 +285,7 @@ def shield_vec_env(
                         "terminal_observation": observations[lane].copy(),
                     }
                 ((observations[lane], _),) = self.venv.env_method("reset", indices=[lane])
-            if len(self._rule(observations)):
+            if len(self._rule(rows_of(observations))):
                 raise InputError(
                     "a new episode begins in a state that the shield does not know.",
                     hint="Start where the shield starts, or give unknown='nearest'.",
@@ -299,13 +304,18 @@ def shield_vec_env(
     def names_of_row(row: Any) -> Mapping[str, Any]:
         return dict(zip(shield.variables, map(_whole, row.tolist()), strict=True))
 
-    shielded = ShieldedVecEnv()
-    if shielded._guard.beside is not None:
-        envs = [] if hasattr(env, "venv") else getattr(env, "envs", [])  # a VecEnvWrapper may show other observations
-        alike = {(type(one.unwrapped), made_with(one), str(getattr(one.unwrapped, "P", ""))): one for one in envs}
-        for one in alike.values():
-            alone = shield_env(one, shield, task, state_of=names_of, labels=labels, unknown=unknown)
-            shielded._guard.compared = alone.report().compared
+    shielded, inner = ShieldedVecEnv(), env
+    while hasattr(inner, "venv"):
+        inner = inner.venv
+    envs = getattr(inner, "envs", ()) if shielded._guard.beside is not None else ()
+    for one in {
+        (type(one.unwrapped), made_with(one), str(getattr(one.unwrapped, "P", ""))): one for one in envs
+    }.values():
+        given: dict[str, Any] = {"state_of": names_of, "labels": labels, "unknown": unknown}
+        # Behind a VecEnvWrapper observations may be others than those that state_of is for: only what it says of itself is compared.
+        shielded._guard.compared = try_env(
+            one, ShieldedEnv(_inside(one), shield, task=task, **given), is_shown=inner is env
+        )
     return shielded
 
 
