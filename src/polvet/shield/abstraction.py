@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -167,19 +167,13 @@ class Beside:
         """
         rows = getattr(env.unwrapped, "P", None)
         if isinstance(rows, Mapping) and rows and self._is_numbered_alike(env, rows, state_of):
-            each = (
-                (self.place({STATE: s}), labels[action], row) for s, one in rows.items() for action, row in one.items()
-            )
-            found = (self._find_other_row(*one) for one in each if not self.is_over(one[0]))
-            return next(filter(None, found), None), f"its table of {len(rows):,} states"
+            return next(self._other_rows(rows, labels), None), f"its table of {len(rows):,} states"
         made, known = made_with(env), self.made_with
         if not made or made.partition(" ")[0] != known.partition(" ")[0]:
             return None, ""
-        return (
-            (None, f"how it was made: {made}")
-            if made == known
-            else (f"it is {made}, the model was made of {known}", "")
-        )
+        if made != known:
+            return f"it is {made}, the model was made of {known}", ""
+        return None, f"how it was made ({made})"
 
     def _is_numbered_alike(self, env: Any, rows: Mapping[int, Any], state_of: StateOf) -> bool:
         table = self.table
@@ -190,26 +184,34 @@ class Beside:
         except Exception:  # the user's function is written for observations, which these numbers may not be
             return False
 
-    def _find_other_row(self, state: State, label: str, row: Sequence[Any]) -> str | None:
-        model: dict[int, Fraction] = defaultdict(Fraction)
-        ends: dict[int, bool] = defaultdict(bool)
-        for outcome, chance in self.outcomes(state, label).items():
-            number = int(outcome[self.semantics.position[STATE]])
-            model[number] += chance
-            ends[number] = ends[number] or self.is_over(outcome)
-        if sum(model.values()) != 1:
-            return None  # it is not applicable in the model, or the environment picks an operator
-        own: dict[int, Fraction] = defaultdict(Fraction)
-        chances = exact_distribution([float(one[0]) for one in row], Where("P"))
-        for chance, (_, number, _, ended) in zip(chances, row, strict=True):
-            own[int(number)] += chance
-            if chance > 0 and ended and not ends[int(number)] and int(number) in model:
-                return f"'{label}' in {self.semantics.show(state)} ends the episode in s={number}, in the model it does not"
-        for number in sorted(own | model):
-            if own[number] != model[number]:
-                what = f"'{label}' leads from {self.semantics.show(state)} to s={number} with probability"
-                return f"{what} {own[number]}, in the model with {model[number]}"
-        return None
+    def _other_rows(self, rows: Mapping[int, Any], labels: Sequence[str]) -> Iterator[str]:
+        """Yield where rows of transitions are none of the model's; not what is inapplicable, or up to the environment."""
+        show, position = self.semantics.show, self.semantics.position[STATE]
+        for source, row in rows.items():
+            state = self.place({STATE: source})
+            if self.is_over(state):
+                continue
+            for action, given in row.items():
+                own: dict[int, Fraction] = defaultdict(Fraction)
+                model: dict[int, Fraction] = defaultdict(Fraction)
+                outcomes = self.outcomes(state, labels[action])
+                for outcome, chance in outcomes.items():
+                    model[int(outcome[position])] += chance
+                if sum(model.values()) != 1:
+                    continue
+                ends = any(ended for *_, ended in given)
+                over = {int(one[position]) for one in outcomes if ends and self.is_over(one)}
+                chances = exact_distribution([float(one[0]) for one in given], Where("P"))
+                for chance, (_, target, _, ended) in zip(chances, given, strict=True):
+                    own[int(target)] += chance
+                    if chance > 0 and ended and int(target) in model and int(target) not in over:
+                        yield f"'{labels[action]}' from {show(state)} ends the episode in s={target}, in the model it does not"
+                for target in sorted(own | model):
+                    if own[target] != model[target]:
+                        what = (
+                            f"'{labels[action]}' leads from {show(state)} to s={target} with probability {own[target]}"
+                        )
+                        yield f"{what}, in the model with {model[target]}"
 
 
 class _Walk:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = ("error", "forbid", "nearest")
 EXAMPLES = 5
+EACH_STEP = "each step as it is made; not how likely outcomes are"
 NO_STATE = InputError(
     "the shield must know the state and the labels.", hint="Give state_of (observation -> model state) and labels."
 )
@@ -79,7 +80,7 @@ class Guard:
         beside: Beside | None = None,
     ) -> None:
         self.shield, self.labels, self.beside = shield, tuple(labels), beside
-        self.compared = "nothing, for its task is not given" if beside is None else "each step"
+        self.compared = "nothing, for its task is not given" if beside is None else EACH_STEP
         self._followed: set[tuple[Key, int, Key, bool | None]] = set()
         self.unknown = one_of(unknown, UNKNOWN, "unknown")
         _check_labels(shield, self.labels, actions)

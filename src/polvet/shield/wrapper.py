@@ -22,7 +22,7 @@ from polvet.errors import InputError, MissingExtra, Where
 from polvet.model.task import Task
 from polvet.shield.abstraction import Beside
 from polvet.shield.file import Shield
-from polvet.shield.guard import NO_STATE, Guard, Ruling, ShieldReport, labels_of, other_world
+from polvet.shield.guard import EACH_STEP, NO_STATE, Guard, Ruling, ShieldReport, labels_of, other_world
 from polvet.shield.gym import ModelEnv, gymnasium, require_gymnasium
 from polvet.shield.risk_budget import RiskBudget
 from polvet.worlds.clonable import Info
@@ -158,7 +158,7 @@ def try_env(env: Any, shielded: ShieldedEnv, *, is_shown: bool = True) -> str:
     if other is not None:
         raise other_world(other)
     steps = [f"{_rehearse(env, shielded, beside.seeds):,} steps from its resets"] if is_shown else []
-    return ", ".join([said] * bool(said) + steps + ["each step since"])
+    return ", ".join([said] * bool(said) + steps + [EACH_STEP if said == "" else "each step since"])
 
 
 def _inside(env: Any) -> Any:
