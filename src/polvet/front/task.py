@@ -13,7 +13,7 @@ from polvet.budget import stopwatch
 from polvet.choices import one_of
 from polvet.errors import InputError, Where
 from polvet.files import Figures
-from polvet.front.arguments import count, known_options
+from polvet.front.arguments import count, environment, known_options
 from polvet.front.limits import Chance, Crowd, Threaded, TimedChance, Work
 from polvet.front.result import why
 from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value
@@ -368,16 +368,22 @@ class Task:
         return (sb3_vec_env if sb3 else VectorEnv)(self._task, count(n, "n"), shield=table, **options)
 
     def check_abstraction(self, env: Any, **options: Any) -> AbstractionCheck:
-        """Return whether random runs of the user's own environment are runs of this task, as `state_of` and `labels` tell it.
+        """Return whether random runs of an environment are runs of this task, as `state_of` and `labels` tell it, and its table the task's.
+
+        Around the environment that the task was made of (`polvet.from_gym`) neither need be given.
 
         Options: `state_of(observation)` (a state by names), `labels` (of each action), `runs`, `max_steps`, `seed`, `confidence`.
         """
         from polvet.shield.abstraction import check_abstraction
         from polvet.shield.guard import NO_STATE
+        from polvet.worlds.observed import told_by
 
-        if options.get("state_of") is None:
+        given = told_by(
+            self._task.network, environment(env), options.pop("state_of", None), options.pop("labels", None)
+        )
+        if given[0] is None:
             raise NO_STATE
-        return check_abstraction(self._task, env, **options)
+        return check_abstraction(self._task, env, state_of=given[0], labels=given[1], **options)
 
     def save(self, path: str | Path) -> Path:
         """Write the task to a `.toml` file and its model beside it, and return the `.toml` file's path.
