@@ -23,8 +23,8 @@ from tests.attack.strike import KINDS, strike
 OFFERED = _Rules.steps
 
 
-def _first_row(followed, step):
-    return possible_rows(followed, step)[:1]
+def _first_row(step):
+    return possible_rows(step)[:1]
 
 
 def _first_group(step):

@@ -13,8 +13,9 @@ from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from polvet.errors import NOWHERE, Where
+from polvet.errors import NOWHERE, InputError, Where
 from polvet.model.arithmetic import Value
+from polvet.model.automata import ModelType
 from polvet.model.expressions import Expression, Name, Select
 from polvet.model.options import OutOfBounds as OutOfBounds
 
@@ -107,6 +108,20 @@ class Network:
     out_of_bounds: OutOfBounds = OutOfBounds.ERROR
     derived: dict[Any, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
     """What others computed of this network and keep with it; a network made of it by `replace` starts with nothing."""
+
+    @property
+    def is_chain(self) -> bool:
+        """Return whether this is a Markov chain: the enabled operators of a state are equally likely, and no label is chosen."""
+        return self.model.type is ModelType.DTMC
+
+    def require_choices(self, where: Where | None = None) -> None:
+        """Raise an InputError where nobody chooses: a Markov chain has no policy."""
+        if self.is_chain:
+            raise InputError(
+                "the model is a Markov chain (dtmc): its enabled operators are equally likely, and nobody chooses among them.",
+                where,
+                "Ask check or permit how likely something is; make the model an mdp where a policy chooses.",
+            )
 
     @property
     def disables_out_of_bounds(self) -> bool:

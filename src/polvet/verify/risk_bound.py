@@ -221,7 +221,7 @@ def _follow(bound: Bound, budget: Budget) -> _World:
         going = [state for state in frontier if not arena.is_fail(state) and not arena.is_goal(state)]
         before = len(number)
         for state, step in zip(going, followed.steps(going), strict=True) if going else ():
-            rows[state] = possible_rows(followed, step)
+            rows[state] = possible_rows(step)
             if not is_certain(step):
                 unsure.add(state)
             for row in rows[state]:
