@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
-from polvet.errors import LimitReached
+from polvet.errors import InputError, LimitReached, ModelError
 from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.kernel.lower import Reward
 from polvet.mdp.sparse import Mask, SparseMdp
@@ -140,10 +140,25 @@ class _Gain:
     """The exact expected reward of a choice: for the state it is made in, and for each of its outcomes."""
 
     def __init__(self, semantics: Semantics, reward: Reward) -> None:
+        self._semantics = semantics
         self._resting = None if reward.per_state is None else semantics.compile(reward.per_state, exact=True)
         self._moving = None if reward.per_step is None else semantics.compile(reward.per_step, exact=True)
 
     def of(self, state: State, move: Move) -> Fraction:
+        try:
+            gain = self._sum(state, move)
+            float(gain)  # the bounds beside exact values are doubles
+        except (InputError, OverflowError) as error:
+            what = error.what if isinstance(error, InputError) else "it is beyond the range of doubles."
+            shown = self._semantics.show(state)
+            raise ModelError(
+                f"a reward cannot be computed in state {shown}: {what}",
+                self._semantics.network.model.where,
+                "Guard the operation.",
+            ) from None
+        return gain
+
+    def _sum(self, state: State, move: Move) -> Fraction:
         gain = Fraction(0) if self._resting is None else Fraction(self._resting(state))
         if self._moving is not None:
             for outcome in move.outcomes:
