@@ -141,8 +141,12 @@ class _Gain:
 
     def __init__(self, semantics: Semantics, reward: Reward) -> None:
         self._semantics = semantics
-        self._resting = None if reward.per_state is None else semantics.compile(reward.per_state, exact=True)
-        self._moving = None if reward.per_step is None else semantics.compile(reward.per_step, exact=True)
+        self._resting = (
+            None if reward.per_state is None else semantics.compile(reward.per_state, exact=True, exact_tests=False)
+        )
+        self._moving = (
+            None if reward.per_step is None else semantics.compile(reward.per_step, exact=True, exact_tests=False)
+        )
 
     def of(self, state: State, move: Move) -> Fraction:
         try:

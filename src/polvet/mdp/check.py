@@ -211,7 +211,7 @@ class _Plan:
         if name not in self.rewards:
             per_state = None
             if "exit" in accumulate or "time" in accumulate:
-                per_state = self.network.resolve(expression, self.where)
+                per_state = self.network.resolve(expression, self.where, exact=True)
             per_step = self.network.resolve_step(expression, self.where) if "steps" in accumulate else None
             self.rewards[name] = KernelReward(per_state, per_step)
             self._keep.append(expression)
@@ -219,7 +219,7 @@ class _Plan:
 
     def constant(self, expression: Expression, what: str) -> Fraction:
         """Return the value of a bound."""
-        value = value_of(self.network.resolve(expression, self.where))
+        value = value_of(self.network.resolve(expression, self.where, exact=True))
         if value is None or isinstance(value, bool):
             raise InputError(f"{what} is not a constant number.", self.where, "Use constants only.")
         return Fraction(value)
@@ -295,7 +295,7 @@ class _Plan:
 def _is_number(network: Network, part: PropertyExpression, where: Where) -> bool:
     if not is_expression(part):
         return False
-    value = value_of(network.resolve(part, where))
+    value = value_of(network.resolve(part, where, exact=True))
     return value is not None and not isinstance(value, bool)
 
 

@@ -29,9 +29,15 @@ class IntLiteral:
 
 @dataclass(frozen=True, slots=True)
 class RealLiteral:
-    """A decimal number, kept exactly."""
+    """A decimal number, kept exactly; `double` is what computing it in doubles gave, where that is not the nearest one."""
 
     value: Fraction
+    double: float | None = None
+
+    @property
+    def rounded(self) -> float:
+        """Return what guards and assignments take it for."""
+        return float(self.value) if self.double is None else self.double
 
 
 @dataclass(frozen=True, slots=True)

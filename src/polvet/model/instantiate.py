@@ -427,7 +427,9 @@ class _Builder:
         for destination in edge.destinations:
             probability: Expression = IntLiteral(1)
             if destination.probability is not None:
-                probability = part.state.scalar(destination.probability, destination.where.at("probability"))
+                probability = part.state.scalar(
+                    destination.probability, destination.where.at("probability"), exact=True
+                )
                 if self._kind(probability, destination.where, "probability") is Kind.BOOL:
                     raise InputError(
                         "a probability is not a number.",
@@ -476,6 +478,8 @@ class _Builder:
 
     def _pairs(self, target: Symbol, value: Symbol, assignment: Assignment) -> Iterable[Update]:
         where = assignment.where
+        if not isinstance(target, tuple) and not isinstance(value, tuple):
+            target, value = folding.in_doubles(target), folding.in_doubles(value)
         if isinstance(target, tuple) or isinstance(value, tuple):
             if not isinstance(target, tuple) or not isinstance(value, tuple) or len(target) != len(value):
                 raise InputError("an array is assigned something of another shape.", where, "Give it the same length.")

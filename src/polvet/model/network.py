@@ -128,13 +128,16 @@ class Network:
         """Return whether operators that would leave a variable's bounds are not enabled."""
         return self.out_of_bounds is OutOfBounds.DISABLE
 
-    def resolve(self, expression: Expression, where: Where = NOWHERE) -> Expression:
-        """Return the expression in terms of this network's scalars; transient variables get their value in a state."""
-        return self.scope.scalar(expression, where)
+    def resolve(self, expression: Expression, where: Where = NOWHERE, *, exact: bool = False) -> Expression:
+        """Return the expression in terms of this network's scalars; transient variables get their value in a state.
+
+        A condition is computed in doubles, as guards are; a reward, or the bound of a property, is meant exactly.
+        """
+        return self.scope.scalar(expression, where, exact=exact)
 
     def resolve_step(self, expression: Expression, where: Where = NOWHERE) -> Expression:
         """Return the expression as it is read right after a step, when scratch variables hold what edges assigned."""
-        return self.step_scope.scalar(expression, where)
+        return self.step_scope.scalar(expression, where, exact=True)
 
     def index_of(self, name: str) -> int:
         """Return the position of a variable in a state."""

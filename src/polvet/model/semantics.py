@@ -83,9 +83,9 @@ class Semantics:
             else []
         )
 
-    def compile(self, expression: Expression, *, exact: bool = False) -> Evaluator:
+    def compile(self, expression: Expression, *, exact: bool = False, exact_tests: bool = True) -> Evaluator:
         """Return the function from a state to the value of a resolved expression."""
-        return compile_expression(expression, self.position, exact=exact)
+        return compile_expression(expression, self.position, exact=exact, exact_tests=exact_tests)
 
     def initial_states(self) -> Iterator[State]:
         """Yield every initial state: all values of variables without an initial one that satisfy the condition."""

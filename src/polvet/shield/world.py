@@ -145,7 +145,7 @@ def cost_of(network: Network, name: str) -> Reward:
         raise InputError(f"no variable '{name}'.", Where("--cost"), hint)
     if name in transients:
         return Reward(None, network.resolve_step(Name(name), Where("--cost")))
-    return Reward(network.resolve(Name(name), Where("--cost")), None)
+    return Reward(network.resolve(Name(name), Where("--cost"), exact=True), None)
 
 
 def _regroup(mdp: SparseMdp, fail: Mask, goal: Mask, labels: NDArray[np.int32] | None) -> World:
