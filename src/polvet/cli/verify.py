@@ -116,6 +116,7 @@ def _explained(risk: Risk) -> str:
 
 
 def _lines(bound: Bound, result: Safe | Unsafe | Unknown) -> list[str]:
+    from polvet.model.options import ENVIRONMENT
     from polvet.verify import verdicts
 
     verdict, risk = result.source
@@ -127,6 +128,8 @@ def _lines(bound: Bound, result: Safe | Unsafe | Unknown) -> list[str]:
     if counts:
         shown = (f"{figures[key]:,} {key.replace('_', ' ')}" for key in counts)
         lines.append(f"searched     {', '.join(shown)}")
+    if (environment := figures.get("environment")) is not None:
+        lines.append(f"reading      {ENVIRONMENT[environment]}")
     if figures.get("left_out"):
         lines.append(
             f"left out     {', '.join(figures['left_out'])} (nothing depends on them; errors in computing them are not looked for)"
