@@ -31,6 +31,7 @@ from polvet.check.listed_moves import INT64, Whole
 from polvet.check.listed_states import Bools
 from polvet.check.permissive_bulk import scaled
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
+from polvet.model.options import ADVERSARIAL, ENVIRONMENT
 from polvet.model.semantics import State
 from polvet.numbers import LONG_DIGITS, exact
 from polvet.records.packed import unpack_columns
@@ -58,8 +59,8 @@ def check_risk_bound(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
         worst = _check_starts(followed, bound, worth)
         _check_above(followed, worth, worth)
     return Accepted(
-        f"{subjects.policy} in {followed.arena.about} reaches fail with probability at most {bound}, from any start "
-        f"(at most {float(worst):.6g}; {len(values):,} states)"
+        f"{subjects.policy} in {followed.arena.about} reaches fail with probability at most {bound}, from any start, "
+        f"{ENVIRONMENT[ADVERSARIAL]} (at most {float(worst):.6g}; {len(values):,} states)"
     )
 
 

@@ -135,7 +135,9 @@ def _lines(bound: Bound, result: Safe | Unsafe | Unknown) -> list[str]:
             f"left out     {', '.join(figures['left_out'])} (nothing depends on them; errors in computing them are not looked for)"
         )
     if isinstance(verdict, verdicts.Unsafe):
-        lines.append(f"run          {len(verdict.run.actions):,} steps to {verdict.run.end.text}")
+        held = verdict.closed is not None and "environment" in verdict.closed
+        how = " that the environment may keep up" if held else ""
+        lines.append(f"run          {len(verdict.run.actions):,} steps to {verdict.run.end.text}{how}")
         semantics = bound.compiled.semantics
         states = verdict.run.states
         lines.append(f"  start      {semantics.show(states[0])}")
