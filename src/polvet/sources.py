@@ -12,7 +12,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -319,12 +319,13 @@ def parse_avoid(text: str, where: Where) -> Avoid:
     """Return what counts as unsafe besides `fail`.
 
     >>> parse_avoid("stuck, deadlock", Where("--avoid"))
-    Avoid(stuck=True, deadlock=True, loop=False)
+    Avoid(stuck=True, deadlock=True, loop=False, delay=False)
     """
     wanted = {part.strip() for part in text.split(",") if part.strip()}
-    if unknown := wanted - {"stuck", "deadlock", "loop"}:
-        raise InputError(f"'{min(unknown)}' is unknown.", where, "Use stuck, deadlock, loop, or several with commas.")
-    return Avoid("stuck" in wanted, "deadlock" in wanted, "loop" in wanted)
+    if unknown := wanted - {one.name for one in fields(Avoid)}:
+        hint = "Use stuck, deadlock, loop, delay, or several with commas."
+        raise InputError(f"'{min(unknown)}' is unknown.", where, hint)
+    return Avoid("stuck" in wanted, "deadlock" in wanted, bool(wanted & {"loop", "delay"}), "delay" in wanted)
 
 
 def parse_mode(word: str | None, where: Where) -> str | None:

@@ -88,7 +88,10 @@ private:
             }
             slice.hash();
             for (size_t b = 0; b < slice.branches(); ++b) number(slice, b);
-            if (options_.build) slice.write_rows(space_.matrix);
+            if (options_.build && !slice.write_rows(space_.matrix)) {
+                broke(slice);
+                break;
+            }
         }
         return head;
     }
@@ -112,6 +115,8 @@ private:
         };
         const auto plan = [&] {
             for (Matrix& part : parts) append_rows(space_.matrix, part);
+            for (auto& slice : slices)
+                if (slice->faulty >= 0 && space_.status == Status::DONE) broke(*slice);
             if (space_.status == Status::DONE) space_.status = full(head);
             if (space_.status == Status::DONE) head = alone(*slices[0], head, wide, full);
             over = head == store_.size() || space_.status != Status::DONE;

@@ -78,12 +78,15 @@ public:
         }
     }
 
-    void write_rows(Matrix& matrix) {
+    // False where the model breaks.
+    bool write_rows(Matrix& matrix) {
         uint32_t begin = 0;
         for (const Row& row : rows_) {
-            writer_.write(store_.state(row.state, room_.data()), e_, begin, row.move_end, ids, matrix);
+            const uint64_t* state = store_.state(row.state, room_.data());
+            if (!writer_.write(state, e_, begin, row.move_end, ids, matrix)) return broke(row.state, machine_.fault);
             begin = row.move_end;
         }
+        return true;
     }
 
     size_t size() const { return rows_.size(); }

@@ -11,6 +11,7 @@ from polvet.check.subjects import Subjects
 from polvet.errors import Where
 from polvet.files import Json
 from polvet.model.infix import dump_expression
+from polvet.model.options import ADVERSARIAL, FAIR
 from polvet.model.task import Task
 from polvet.sources import load_task, options_from_json
 
@@ -55,7 +56,23 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> Json:
         about["avoid"] = certificate["proof"].get("avoids", [])
         return about
     about["avoid"] = certificate.get("avoids", [])
+    if (environment := environment_of(certificate)) is not None:
+        about["environment"] = environment
     return about
+
+
+def environment_of(certificate: Mapping[str, Any]) -> str | None:
+    """Return what is supposed of operators that may move beside each other, where the claim depends on it."""
+    match certificate["kind"]:
+        case "strong-cyclic" | "no-strong-cyclic":
+            return FAIR
+        case "sure-end":
+            return ADVERSARIAL if "delay" in certificate.get("avoids", []) else FAIR
+        case "risk-bound" | "risk-exceeds" | "permissive" | "action-risk":
+            return ADVERSARIAL
+        case "livelock":
+            return ADVERSARIAL if certificate.get("environment") == ADVERSARIAL else None
+    return None
 
 
 def meaning_of(task: Task) -> Json:

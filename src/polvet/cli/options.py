@@ -46,7 +46,7 @@ OutOfBounds = Annotated[
     str, Option("--out-of-bounds", help="An assignment outside its bounds: 'error', or 'disable' the operator.")
 ]
 Avoid = Annotated[
-    str, Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, loop, or several with commas.")
+    str, Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, loop, delay, or several with commas.")
 ]
 MaxRisk = Annotated[
     str | None,

@@ -140,7 +140,7 @@ class Task:
         network = started(task) if self._says_start() else task.network
         wanted = self._property(property)
         answer = check_property(
-            network, wanted, relative_gap=gap, exact=exact, budget=work.budget, policy=fitted, threads=work.threads()
+            network, wanted, gap=gap, exact=exact, budget=work.budget, policy=fitted, threads=work.threads()
         )
         figures: Figures = {
             "value": number(answer.value),

@@ -25,7 +25,6 @@ from polvet.kernel.assemble import Assembler
 from polvet.kernel.chances import ChanceWriter, ProgramData
 from polvet.kernel.layout import Field, lay_out
 from polvet.kernel.lower_table import LEAST_CHANCE, RowWriter
-from polvet.model.automata import ModelType
 from polvet.model.expressions import (
     Binary,
     BoolLiteral,
@@ -173,7 +172,7 @@ class _Lowering:
             **choice,
             "reads": self._read_variables(),
             "disable_out_of_bounds": network.disables_out_of_bounds,
-            "uniform": network.model.type is ModelType.DTMC,
+            "uniform": network.is_chain,
         }
 
     def program(self, conditions: Sequence[Expression], rewards: Sequence[Reward]) -> ProgramData:

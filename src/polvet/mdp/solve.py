@@ -54,9 +54,14 @@ class Value:
     @property
     def relative_gap(self) -> float:
         """How far the bounds are apart, relative to the lower one (0 where they agree)."""
-        if self.lower == self.upper:
-            return 0.0
-        return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
+        return relative_gap(self.lower, self.upper)
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """Return how far bounds are apart, relative to the lower one (0 where they agree)."""
+    if lower == upper:
+        return 0.0
+    return (upper - lower) / lower if lower > 0 else math.inf
 
 
 def is_late(value: Value) -> bool:
@@ -64,7 +69,8 @@ def is_late(value: Value) -> bool:
     return value.limit is not None and value.limit.kind == "time"
 
 
-def _imprecise(gap: float) -> LimitReached:
+def imprecise(gap: float) -> LimitReached:
+    """Return the limit that doubles are."""
     return LimitReached(f"double precision: the gap of {gap:g} was not reached")
 
 
@@ -166,7 +172,7 @@ def _solve_unbounded(mdp: SparseMdp, query: Reach | Reward, gap: float, budget: 
         if answer.relative_gap <= gap or answer.limit is not None or answer.upper < 1e-290:
             return answer
         if wanted <= FINEST_GAP or figures["unsolved"]:
-            return replace(answer, limit=_imprecise(gap))
+            return replace(answer, limit=imprecise(gap))
         wanted = max(wanted / 64, FINEST_GAP)
 
 
@@ -263,7 +269,7 @@ def _solve_always(mdp: SparseMdp, query: Always, gap: float, budget: Budget) -> 
         if answer.relative_gap <= gap or query.step_bound is not None or is_late(value):
             return replace(answer, limit=None if answer.relative_gap <= gap else value.limit)
         if wanted <= FINEST_GAP or value.limit is not None:
-            return replace(answer, limit=_imprecise(gap))
+            return replace(answer, limit=imprecise(gap))
         wanted = max(wanted / 256, FINEST_GAP)
 
 

@@ -7,7 +7,7 @@ access `a[i][j]` with a computed index into a choice among the array's scalar el
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from typing import TypeAlias, TypeGuard, get_args
@@ -29,9 +29,15 @@ class IntLiteral:
 
 @dataclass(frozen=True, slots=True)
 class RealLiteral:
-    """A decimal number, kept exactly."""
+    """A decimal number, kept exactly; `double` is what computing it in doubles gave, where that is not the nearest one."""
 
     value: Fraction
+    double: float | None = field(default=None, repr=False)
+
+    @property
+    def rounded(self) -> float:
+        """Return what guards and assignments take it for."""
+        return float(self.value) if self.double is None else self.double
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,15 @@ class OutOfBounds(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Avoid:
-    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, deadlocks outside the goal, runs that cannot end."""
+    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, deadlocks outside the goal, runs that cannot end.
+
+    With `delay` also runs that the environment may keep from ending (`loop` is part of it): it need not be fair.
+    """
 
     stuck: bool = False
     deadlock: bool = False
     loop: bool = False
+    delay: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -36,6 +40,14 @@ class Avoid:
 
 
 NOTHING_ELSE = Avoid()
+
+FAIR, ADVERSARIAL, DRAWN = "fair", "adversarial", "drawn"
+ENVIRONMENT = {
+    FAIR: "if the environment is fair: what is possible again and again comes in the end",
+    ADVERSARIAL: "whatever the environment does",
+    DRAWN: "if operators that may move are equally likely",
+}
+"""Where several operators may move, what a claim counts on, and how it says so."""
 
 
 @dataclass(frozen=True, slots=True)

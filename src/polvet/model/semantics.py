@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -39,7 +39,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An enabled operator: its label (None: silent), its edges, its outcomes with probability > 0."""
+    """An enabled operator, or the draw of a Markov chain: its label (None: silent), its edges, its outcomes with probability > 0."""
 
     label: str | None
     edges: tuple[int, ...]
@@ -83,9 +83,9 @@ class Semantics:
             else []
         )
 
-    def compile(self, expression: Expression, *, exact: bool = False) -> Evaluator:
+    def compile(self, expression: Expression, *, exact: bool = False, exact_tests: bool = True) -> Evaluator:
         """Return the function from a state to the value of a resolved expression."""
-        return compile_expression(expression, self.position, exact=exact)
+        return compile_expression(expression, self.position, exact=exact, exact_tests=exact_tests)
 
     def initial_states(self) -> Iterator[State]:
         """Yield every initial state: all values of variables without an initial one that satisfy the condition."""
@@ -122,6 +122,15 @@ class Semantics:
         return extend()
 
     def moves(self, state: State) -> list[Move]:
+        """Return what may be done in the state: every enabled operator, with its outcomes; in a Markov chain the draw among them."""
+        enabled = self.operators(state)
+        if not self.network.is_chain or len(enabled) < 2:
+            return enabled
+        share = Fraction(1, len(enabled))
+        drawn = (replace(one, probability=share * one.probability) for move in enabled for one in move.outcomes)
+        return [Move(None, tuple(edge for move in enabled for edge in move.edges), tuple(drawn))]
+
+    def operators(self, state: State) -> list[Move]:
         """Return every operator enabled in the state, with its outcomes."""
         if self._table is not None:
             return self._rows(self._table, state)

@@ -171,6 +171,7 @@ def default_outputs(task: Task) -> tuple[str, ...]:
 
 def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
     """Return the policy fitted to the task, or raise an InputError that names the input or output that does not fit."""
+    task.network.require_choices(where)
     reading = task.reading
     inputs_from = "task" if reading.inputs is not None else "policy"
     outputs_from = "task" if reading.outputs is not None else "policy"
