@@ -40,7 +40,7 @@ from polvet.model.expressions import (
     names,
 )
 from polvet.model.folding import value_of
-from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, Update
+from polvet.model.network import MOST_BRANCHES, Branch, Joint, Kind, Network, NetworkEdge, Update
 from polvet.model.tables import REWARD, TableMoves
 
 MAX_SWITCH_RANGE = 4096
@@ -164,6 +164,7 @@ class _Lowering:
             "words": self.words,
             "variables": len(network.variables),
             "slots": len(self.slots),
+            "most_branches": MOST_BRANCHES,
             "masks": list(self.masks),
             "fields": [field.as_tuple() for field in self.fields],
             "scratch_bounds": [lay_out((variable,))[0][0].as_tuple() for variable in network.scratch],
