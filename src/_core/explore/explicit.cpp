@@ -279,7 +279,7 @@ void Reachability::close(unsigned threads, Limits& limits) {
     while (reached == Reached::OPEN) {
         status = limits.poll(bytes(), expanded, size());
         if (status != Status::DONE) return;
-        const size_t count = plan(threads * CHUNKS_PER_THREAD);
+        const size_t count = plan(threads * policy.patience(CHUNKS_PER_THREAD));
         if (count == 0) {
             reached = Reached::CLOSED;
             return;

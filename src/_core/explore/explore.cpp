@@ -80,7 +80,7 @@ private:
         size_t until_poll = head, made = 0;
         for (; head < store_.size() && store_.size() - head < wide; head += slice.size()) {
             if (head >= until_poll || made >= MANY_BRANCHES) {
-                until_poll = head + 2048;
+                until_poll = head + (options_.policy ? options_.policy->patience(2048) : 2048);
                 made = 0;
                 space_.status = poll(head);
                 if (space_.status != Status::DONE) break;
