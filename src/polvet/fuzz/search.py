@@ -59,14 +59,15 @@ class GuidedPolicy:
     visits: _core.Visits
 
     @classmethod
-    def of(cls, bound: Bound) -> GuidedPolicy:
+    def of(cls, bound: Bound, budget: Budget = UNLIMITED) -> GuidedPolicy:
         """Return the same policy over the same packed states, with the distance as a reward."""
         task = bound.task
         start = task.start if task.start is not None else task.network.initial_condition
         kept = task.network.derived
         key = "distance", task.fail
-        far = kept[key] = kept.get(key) or distance_to_fail(task)
-        compiled = Compiled(task.network, conditions=[task.fail, task.goal, start], rewards=[Reward(far, None)])
+        far = kept[key] = kept.get(key) or distance_to_fail(task, budget)
+        conditions = [task.fail, task.goal, start]
+        compiled = Compiled(task.network, conditions=conditions, rewards=[Reward(far, None)], budget=budget)
         return cls(bind_policy(bound.fitted, compiled), _core.Visits())
 
 

@@ -122,7 +122,7 @@ class _Lowering:
         joints = sorted(network.joints, key=lambda joint: order.get(joint.label or "", len(order)))
         joints = [joint for joint in joints if joint.label is not None] + [j for j in joints if j.label is None]
         if isinstance(network.edges, TableMoves):
-            return self._table(network.edges, joints, wanted)
+            return self._table(network.edges, joints, wanted, budget)
         traits = [_Traits.of(edge, self.slots, len(network.variables)) for edge in budget.each(network.edges)]
         is_careful = [_needs_care(joint.participants, traits) for joint in joints]
         used: dict[int, set[bool]] = defaultdict(set)
@@ -149,12 +149,12 @@ class _Lowering:
         lead = self._menu(leads)
         return self._data(edges=edge_rows, joints=rows, menus=menus, menu_refs=references, lead=lead)
 
-    def _table(self, moves: TableMoves, joints: list[Joint], wanted: frozenset[str]) -> ProgramData:
+    def _table(self, moves: TableMoves, joints: list[Joint], wanted: frozenset[str], budget: Budget) -> ProgramData:
         """Emit the rows of a table and the choice among them."""
         order = {label: i for i, label in enumerate(self.network.labels)}
         fields = {variable.name: field for variable, field in zip(self.network.variables, self.fields, strict=True)}
         writer = RowWriter(moves, self.out, fields, self.masks)
-        edges, self.branches = writer.branches(is_rewarded=moves.is_rewarded and REWARD in wanted)
+        edges, self.branches = writer.branches(budget, is_rewarded=moves.is_rewarded and REWARD in wanted)
         lead = writer.menu(joints, self.jumps)
         rows = [(order[joint.label or ""], False, 0, 0) for joint in joints]
         return self._data(edges=edges, joints=rows, menus=[], menu_refs=[], lead=lead)

@@ -19,7 +19,16 @@ from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
 from polvet.model.atoms import METADATA, show_atoms
 from polvet.model.evaluate import Evaluator, compile_expression, compile_position
 from polvet.model.expressions import Expression, Name, conjuncts, first_equality, names
-from polvet.model.network import MOST_BRANCHES, PROBABILITY_TOLERANCE, Joint, Kind, Network, NetworkEdge, Update, Variable
+from polvet.model.network import (
+    MOST_BRANCHES,
+    PROBABILITY_TOLERANCE,
+    Joint,
+    Kind,
+    Network,
+    NetworkEdge,
+    Update,
+    Variable,
+)
 from polvet.model.tables import REWARD, STATE, TableMoves
 
 State: TypeAlias = tuple[Value, ...]
