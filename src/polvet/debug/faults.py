@@ -33,7 +33,7 @@ from polvet.safety.foresight import is_large, sharpen
 
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2
 BLOCK = 1 << 16
-FIRST_BLOCK = 1 << 11  # small at first: where a limit comes soon, some states have been judged to the end
+FIRST_BLOCK = 1 << 8  # small at first: where a limit comes soon, some states have been judged to the end
 QUICK = 0.1  # seconds: blocks that take longer do not grow
 NO_FAULT = -1
 GRACE = 0.5
@@ -162,6 +162,9 @@ def all_faults(
         sharpen(decider, space.states(0, min(len(space), BLOCK)), budget=budget)
     judge = _Judge(bound, decider, budget)
     for begin in range(0, len(space), BLOCK):
+        if begin and judge.stops_before(len(space) - begin):
+            initial = initial[:BLOCK]
+            break
         judge.number(space.states(begin, min(begin + BLOCK, len(space))))
         judge.judge()
     known = judge.known[judge.number(initial)] if len(initial) else np.zeros(0, dtype=np.uint8)
@@ -290,13 +293,18 @@ class _Judge:
         self.pending = []
         begin, size = 0, FIRST_BLOCK
         while begin < len(fresh):
-            if begin and self.budget.is_over():
-                self.limit = self.limit or self.budget.reached("time")
-                self.open += len(fresh) - begin
+            if begin and self.stops_before(len(fresh) - begin):
                 return
             took = stopwatch(self.budget.clock)
             self._judge(fresh[begin : begin + size])
             begin, size = begin + size, min(2 * size if took() < QUICK else size, BLOCK)
+
+    def stops_before(self, states: int) -> bool:
+        """Return whether the time is over, so that these many states stay open."""
+        if self.budget.is_over():
+            self.limit = self.limit or self.budget.reached("time")
+            self.open += states
+        return self.budget.is_over()
 
     def bisect(self, numbers: NDArray[np.int64], runs: PackedRuns) -> None:
         """Find the last safe state of runs whose every step has one outcome: log(length) states are decided, not all.
