@@ -32,7 +32,6 @@ STARTS = 300
 DRAWN, AWAY = 2_000, 200
 """States of listed cells that are followed, and how many of those that are not back are followed from one step to the next."""
 RUN_STEPS = 1_000
-TOGETHER = 64
 
 
 class GridTrial:
@@ -48,7 +47,7 @@ class GridTrial:
         for state in self._unlisted(starts if region is None else region.among(starts)):
             raise RuntimeError(f"the grid does not list the cell of the start state {self._show(state)}")
         drawn = [state for cells in self._urns() for state in self._drawn(self.rng.choice(cells, DRAWN // 2))]
-        self._follow(drawn, Arena.of(self.bound.task, budget=budget), budget)
+        self._follow(drawn, Arena.of(self.bound.task, budget=budget))
         ended = simulate(
             self.bound, self.bound.compiled.pack(drawn), max_steps=RUN_STEPS, seed=self.seed, budget=budget
         )
@@ -57,7 +56,7 @@ class GridTrial:
         for k in np.flatnonzero(ended.ends == End.FAIL).tolist():
             raise RuntimeError(f"the kernel finds a run that fails from {self._show(drawn[k])} in a listed cell")
 
-    def _follow(self, drawn: Sequence[State], arena: Arena, budget: Budget) -> None:
+    def _follow(self, drawn: Sequence[State], arena: Arena) -> None:
         """Follow all that may happen until it is back in listed cells; where much is away, some of it, drawn anew in each step."""
         followed = Followed(arena, self.bound.fitted)
         away = list(drawn)
@@ -66,11 +65,7 @@ class GridTrial:
             if not going:
                 return
             try:
-                steps = [
-                    step
-                    for begin in budget.each(range(0, len(going), TOGETHER))
-                    for step in followed.steps(going[begin : begin + TOGETHER])
-                ]
+                steps = list(followed.steps(going))
             except Malformed as error:
                 raise RuntimeError(f"a run from listed cells breaks a rule of the model: {error}") from None
             after = {outcome.state for step in steps for move in step.moves for outcome in move.outcomes}
