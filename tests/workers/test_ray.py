@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from benchmarks.queries import PEERS
+
 from polvet.domains import generate
 from polvet.domains.shipped import find_shipped
 from polvet.policy.networks import network_of
