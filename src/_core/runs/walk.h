@@ -116,7 +116,7 @@ protected:
     Machine machine_;
     Chooser chooser_;
     const size_t words_, patience_;  // patience_: steps of all lanes between two looks at limits
-    const int32_t fail_, goal_;  // conditions of the program
+    const int32_t fail_, goal_;      // conditions of the program
     std::vector<Node> nodes_;
     std::vector<double> probability_;  // per branch
     std::vector<uint32_t> target_;     // per branch: a node, or NOT_TAKEN
