@@ -72,7 +72,9 @@ def _steps_to(condition: Expression, network: Network, budget: Budget) -> list[E
     steps: dict[Expression, None] = {}
     room = MOST_NODES
     writing = network.edges.writing(read) if isinstance(network.edges, TableMoves) else network.edges
-    for edge in budget.each(writing):
+    for edge in writing:
+        if budget.is_over():
+            return []
         for branch in edge.branches:
             values = {u.target.name: u.value for u in branch.updates if isinstance(u.target, Name)}
             if not read & set(values):

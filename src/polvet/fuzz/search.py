@@ -65,9 +65,10 @@ class GuidedPolicy:
         start = task.start if task.start is not None else task.network.initial_condition
         kept = task.network.derived
         key = "distance", task.fail
-        far = kept[key] = kept.get(key) or distance_to_fail(task, budget)
-        conditions = [task.fail, task.goal, start]
-        compiled = Compiled(task.network, conditions=conditions, rewards=[Reward(far, None)], budget=budget)
+        far = kept.get(key) or distance_to_fail(task, budget)
+        if not budget.is_over():  # or it may be coarser than it could be
+            kept[key] = far
+        compiled = Compiled(task.network, conditions=[task.fail, task.goal, start], rewards=[Reward(far, None)])
         return cls(bind_policy(bound.fitted, compiled), _core.Visits())
 
 
