@@ -40,7 +40,7 @@ def find_policy_faults(
     from polvet.debug.faults import find_faults
     from polvet.safety.decide import Decider
 
-    bound = policy.bound
+    bound = policy.compiled_within(work.budget)
     decider = Decider(bound.task, threads=work.threads())
     packed, how = (None, "") if runs is None else _packed(policy, runs)
     if question.kind != "safety":

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from polvet.model.scope import Scope
 
 
+MOST_BRANCHES = 2**20
+"""How many branches the operators of several edges may have in one state: they are counted before they are made."""
 PROBABILITY_TOLERANCE = Fraction(1, 10**6)
 """How far the probabilities of an edge may be off 1, from rounding by its author; they are scaled to sum to 1."""
 

@@ -14,12 +14,21 @@ from itertools import product
 from math import prod
 from typing import TypeAlias, TypeVar
 
-from polvet.errors import InputError, ModelError, Where
+from polvet.errors import InputError, LimitReached, ModelError, Where
 from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
 from polvet.model.atoms import METADATA, show_atoms
 from polvet.model.evaluate import Evaluator, compile_expression, compile_position
 from polvet.model.expressions import Expression, Name, conjuncts, first_equality, names
-from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
+from polvet.model.network import (
+    MOST_BRANCHES,
+    PROBABILITY_TOLERANCE,
+    Joint,
+    Kind,
+    Network,
+    NetworkEdge,
+    Update,
+    Variable,
+)
 from polvet.model.tables import REWARD, STATE, TableMoves
 
 State: TypeAlias = tuple[Value, ...]
@@ -145,13 +154,20 @@ class Semantics:
             return enabled[edge]
 
         result = []
+        room = MOST_BRANCHES
         for joint, candidates in zip(self.network.joints, self._candidates, strict=True):
             ready: list[list[int]] = []
             for candidates_in in candidates:
                 ready.append([edge for edge in candidates_in(state) if is_enabled(edge)])
                 if not ready[-1]:
                     break  # whoever comes later is not asked
-            for edges in product(*ready) if ready[-1] else ():
+            if not ready[-1]:
+                continue
+            if len(ready) > 1:
+                room -= prod(sum(len(self.network.edges[edge].branches) for edge in edges) for edges in ready)
+                if room < 0:
+                    raise self._too_many(joint, ready, state)
+            for edges in product(*ready):
                 try:
                     result.append(Move(joint.label, edges, tuple(self._outcomes(state, edges))))
                 except LeavesBounds:
@@ -160,6 +176,12 @@ class Semantics:
                 except (InputError, OverflowError) as error:
                     raise self._placed(error, state, edges[0]) from None
         return result
+
+    def _too_many(self, joint: Joint, ready: list[list[int]], state: State) -> LimitReached:
+        what = f"{prod(map(len, ready)):,} operators" + (f" of label '{joint.label}'" if joint.label else "")
+        return LimitReached(
+            f"limit of {MOST_BRANCHES:,} branches of joint operators reached: {what} are enabled in {self.show(state)}"
+        )
 
     def _rows(self, moves: TableMoves, state: State) -> list[Move]:
         """Return what the rows of the state do; they mean what their edges do, and a test compares the two."""

@@ -79,9 +79,9 @@ class ActionOrder:
 AS_APPLICABLE = ActionOrder()
 
 
-def compile_task(task: Task) -> Compiled:
+def compile_task(task: Task, budget: Budget = UNLIMITED) -> Compiled:
     """Return the task's network as the kernel runs it, with what is unsafe and `goal` as its conditions."""
-    return Compiled(task.network, conditions=[unsafe_condition(task), task.goal])
+    return Compiled(task.network, conditions=[unsafe_condition(task), task.goal], budget=budget)
 
 
 def unsafe_condition(task: Task) -> Expression:
