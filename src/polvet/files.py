@@ -89,10 +89,22 @@ def beside(path: str | Path, name: str, where: Where) -> Path:
     """Return the file that another one names, relative to its own folder; nothing outside that folder is ever read."""
     folder = Path(path).parent
     inside = bool(name) and "\0" not in name and not Path(name).is_absolute() and ".." not in Path(name).parts
+    if inside and named_function(name) is not None:
+        raise InputError(f"names the Python function {name!r} where a file belongs.", where, "No file can name code.")
     if not inside or not (folder / name).resolve().is_relative_to(folder.resolve()):
         what = f"names the file {name!r}, which is not in its own folder."
         raise InputError(what, where, "Nothing outside that folder is read: put the file beside it.")
     return folder / name
+
+
+def named_function(path: str | Path) -> tuple[Path, str] | None:
+    """Return the file and the function's name of `file.py:function`; None where it is no such name.
+
+    >>> named_function("pilots/greedy.py:choose")[1], named_function("policy.onnx")
+    ('choose', None)
+    """
+    file, colon, name = str(path).rpartition(":")
+    return (Path(file), name) if colon and file.endswith(".py") and name.isidentifier() else None
 
 
 def python_files(path: str | Path) -> tuple[Path, ...]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from polvet.cli.limits import budget_of
 from polvet.cli.options import (
+    AllowCode,
     Avoid,
     Constants,
     Domain,
@@ -38,6 +39,7 @@ class Conditions:
     out_of_bounds: OutOfBounds = "error"
     mode: Mode = None
     avoid: Avoid = ""
+    allow_code: AllowCode = False
 
     def options(self) -> TaskOptions:
         """Return them as a task has them."""
@@ -50,6 +52,7 @@ class Conditions:
             parse_mode(self.mode, Where("mode")),
             parse_avoid(self.avoid, Where("avoid")),
             self.domain,
+            self.allow_code,
         )
 
 

@@ -61,7 +61,8 @@ class About:
 
     def subjects(self, budget: Budget) -> Subjects:
         """Return them as the checker takes them."""
-        return Subjects(self.task, self.policy, self.options, budget, self.options.domain, self.function)
+        given = self.options
+        return Subjects(self.task, self.policy, given, budget, given.domain, self.function, given.allow_code)
 
     def command(self, certificate: Path | None) -> str:
         """Return the words that check the certificate, which `-o` writes where it has no file yet."""

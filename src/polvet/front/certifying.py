@@ -29,13 +29,14 @@ def certify(
     policy: Any = None,
     *,
     allow_options: bool = False,
+    allow_code: bool = False,
     time_limit: float | None = None,
     memory_limit: int | None = None,
 ) -> Accepted | Rejected | Unknown:
     """Return what the independent checker says of a certificate: a file's path, a dictionary, or a result that has one.
 
-    It must be about the task's own conditions (or those that the task was loaded with); `allow_options` accepts any. The policy is a
-    path, or whatever `Task.policy` takes. A Python function is asked again, about every state: what is accepted is about the function
+    It must be about the task's own conditions (or those that the task was loaded with); `allow_options` accepts any, `allow_code` runs
+    Python functions that the task's file names. The policy is a path, or whatever `Task.policy` takes. A Python function is asked again, about every state: what is accepted is about the function
     that is given here, whichever one the certificate was made with.
     """
     from polvet.confirm.confirmation import GIVEN_FUNCTION
@@ -52,6 +53,7 @@ def certify(
         Budget(time_limit, memory_limit),
         options.domain,
         function,
+        allow_code or options.allow_code,
     )
     return judge(certificate, subjects)
 
@@ -90,7 +92,8 @@ def subjects_of(
         raise InputError(
             "conditions are asked for, and any are allowed.", Where("allow_options"), "Give one or the other."
         )
-    return Subjects(task, policy, None if allow_options else options, budget, options.domain)
+    expected = None if allow_options else options
+    return Subjects(task, policy, expected, budget, options.domain, allow_code=options.allow_code)
 
 
 def _source_of(task: Any) -> Path | None:

@@ -36,12 +36,13 @@ def load(
     out_of_bounds: str = "error",
     mode: str | None = None,
     domain: str | os.PathLike[str] | None = None,
+    allow_code: bool = False,
 ) -> Task:
     """Return the task in a file, in an environment's table (`gym:FrozenLake-v1`), or in a model in memory.
 
     `fail`, `goal` and `start` are conditions over the model's variables, in the place of what the file says; `avoid` names what
     is unsafe besides `fail` ('stuck', 'deadlock' or both); `out_of_bounds` is 'error' or 'disable'; `domain` is the file of a PDDL
-    problem's domain (absent: `domain.pddl` beside it).
+    problem's domain (absent: `domain.pddl` beside it). `allow_code` lets Python functions run that the file names as inputs of policies.
 
     >>> load("gym:FrozenLake-v1?map_name=4x4").labels
     ('left', 'down', 'right', 'up')
@@ -58,6 +59,7 @@ def load(
         parse_mode(mode, Where("mode")),
         parse_avoid(avoid or "", Where("avoid")),
         None if domain is None else Path(domain),
+        allow_code,
     )
     if isinstance(what, Task):
         return _reloaded(what, options)
@@ -318,7 +320,7 @@ def _reloaded(task: Task, options: TaskOptions) -> Task:
     """Return the task with further options in the place of its own; without any it is the same."""
     from polvet.sources import load_task
 
-    if options == NO_OPTIONS:
+    if options == NO_OPTIONS and not options.allow_code:
         return task
     source = task.model_task.source
     if source is None:
