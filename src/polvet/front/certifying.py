@@ -36,13 +36,13 @@ def certify(
     """Return what the independent checker says of a certificate: a file's path, a dictionary, or a result that has one.
 
     It must be about the task's own conditions (or those that the task was loaded with); `allow_options` accepts any, `allow_code` runs
-    Python functions that the task's file names. The policy is a path, or whatever `Task.policy` takes. A Python function is asked again, about every state: what is accepted is about the function
-    that is given here, whichever one the certificate was made with.
+    Python functions that the task's file names. The policy is a path, or whatever `Task.policy` takes. A Python function is asked
+    again, about every state: what is accepted is about the function that is given here, whichever one the certificate was made with.
     """
     from polvet.confirm.confirmation import GIVEN_FUNCTION
 
     options = NO_OPTIONS if task is None or isinstance(task, str | os.PathLike) else _task(task).model_task.options
-    one = None if policy is None or isinstance(policy, str | os.PathLike) else _policy(policy, task)
+    one = None if policy is None or isinstance(policy, str | os.PathLike) else _policy(policy, task, allow_code)
     file = one.file if one is not None else None if policy is None else Path(policy)
     function = None if one is None else one.function
     conditions = None if allow_options else options
@@ -113,7 +113,7 @@ def _task(task: Any) -> Task:
     return task
 
 
-def _policy(policy: Any, task: Any) -> Policy:
+def _policy(policy: Any, task: Any, allow_code: bool) -> Policy:
     """Return the policy; an object needs the task, which says what its inputs and outputs are."""
     from polvet.front.loading import load
     from polvet.front.policy import Policy
@@ -122,4 +122,4 @@ def _policy(policy: Any, task: Any) -> Policy:
         return policy
     if task is None:
         raise InputError("a policy in memory needs its task.", Where("policy"), "Give the task, too.")
-    return load(task).policy(policy)
+    return load(task, allow_code=allow_code).policy(policy)

@@ -3,8 +3,8 @@
 variable     `x`, its place in a state
 expression   `x + y`, `at(mill)`, `(count (?b - block) (clear ?b))`: resolved over the network's scalars, evaluated as
              docs/semantics.md says; the kernel runs it as compiled code (policy/compiled.py), `Reader` is its slow twin
-function     `features.py:free_seats`, named in a task file and nowhere else, run with `--allow-code`; asked with the state as a mapping. What is said of a
-             policy with such an input holds *by execution*, as for a policy that is a function (policy/functions.py)
+function     `features.py:free_seats`, named in a task file and nowhere else, run with `--allow-code`; asked with the state as a mapping.
+             What is said of a policy with such an input holds *by execution*, as for a policy that is a function (policy/functions.py)
 """
 
 from __future__ import annotations
