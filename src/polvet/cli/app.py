@@ -20,6 +20,7 @@ from typing import Any
 import click
 
 from polvet import __version__
+from polvet.cli import UNREAD
 from polvet.cli.answer import ExitCode
 from polvet.cli.limits import limit_sentence, net
 from polvet.cli.parameters import iter_repeated, parameters
@@ -217,8 +218,7 @@ def run(arguments: list[str] | None = None, age: float = 0.0) -> int:
     except MemoryError:
         return _complain("out of memory. Give a smaller --memory-limit or a smaller model.", ExitCode.UNKNOWN)
     except BrokenPipeError:
-        sys.stderr.close()
-        return ExitCode.DONE.value
+        return UNREAD
     except OSError as error:
         if error.errno not in FULL:
             return _bug()
@@ -227,7 +227,7 @@ def run(arguments: list[str] | None = None, age: float = 0.0) -> int:
     except (
         SystemExit
     ):  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
-        return ExitCode.DONE.value
+        return UNREAD
     except click.ClickException as error:
         return _complain(f"{error.format_message()} See 'polvet --help'.", ExitCode.INPUT)
     except Exception:

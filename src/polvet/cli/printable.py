@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from contextlib import nullcontext, suppress
 from typing import IO
 
 STEERING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -29,8 +30,9 @@ def printable_json(text: str) -> str:
 
 
 def say(text: str, stream: IO[str] | None = None) -> None:
-    """Print one line."""
-    print(printable(text), file=stream or sys.stdout)
+    """Print one line; the exit code does not depend on whether stderr takes it."""
+    with suppress(OSError) if stream is sys.stderr else nullcontext():
+        print(printable(text), file=stream or sys.stdout)
 
 
 def _shown(letter: str) -> str:
