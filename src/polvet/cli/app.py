@@ -24,7 +24,7 @@ from polvet.cli import UNREAD
 from polvet.cli.answer import ExitCode
 from polvet.cli.limits import limit_sentence, net
 from polvet.cli.parameters import iter_repeated, parameters
-from polvet.cli.printable import say
+from polvet.cli.printable import hearing, say
 from polvet.errors import FalseCertificate, InputError, LimitReached, Where
 from polvet.interrupts import noting
 
@@ -243,7 +243,7 @@ def _bug() -> int:
 def _run(arguments: list[str] | None) -> int:
     """Run the command; whatever it makes of the net's alarm (kernels make Ctrl-C of it) is the limit that was reached."""
     try:
-        with noting():
+        with noting(), hearing():
             result = app(arguments, "polvet", standalone_mode=False)
             sys.stdout.flush()
         return result if isinstance(result, int) else ExitCode.DONE.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from polvet.budget import Budget, stopwatch
 from polvet.check.checker import Accepted as Proved
 from polvet.check.checker import Subjects, check
 from polvet.check.claim import claim_of
+from polvet.choices import listed
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import read_json
 from polvet.front.result import why
@@ -28,6 +29,7 @@ def certify(
     task: Task | str | os.PathLike[str] | None = None,
     policy: Any = None,
     *,
+    expect: str | Iterable[str] | None = None,
     allow_options: bool = False,
     allow_code: bool = False,
     time_limit: float | None = None,
@@ -38,6 +40,7 @@ def certify(
     It must be about the task's own conditions (or those that the task was loaded with); `allow_options` accepts any, `allow_code` runs
     Python functions that the task's file names. The policy is a path, or whatever `Task.policy` takes. A Python function is asked
     again, about every state: what is accepted is about the function that is given here, whichever one the certificate was made with.
+    `expect` names what it must prove, a verdict ('safe', 'unsafe', ...) or a kind, or several: one that proves something else is rejected.
     """
     from polvet.confirm.confirmation import GIVEN_FUNCTION
 
@@ -55,11 +58,14 @@ def certify(
         function,
         allow_code or options.allow_code,
     )
-    return judge(certificate, subjects)
+    return judge(certificate, subjects, [expect] if isinstance(expect, str) else expect)
 
 
-def judge(certificate: Any, subjects: Subjects) -> Accepted | Rejected | Unknown:
-    """Return what the checker says of the certificate about these files."""
+def judge(certificate: Any, subjects: Subjects, expect: Iterable[str] | None = None) -> Accepted | Rejected | Unknown:
+    """Return what the checker says of the certificate about these files; it must prove one of the words that are expected."""
+    from polvet.confirm.confirmation import kinds_expected
+    from polvet.front.loading import loaded
+    from polvet.sources import options_from_json
     from polvet.worlds.formats import look_again
 
     spent, where, named = stopwatch(), Where("certificate"), None
@@ -70,6 +76,8 @@ def judge(certificate: Any, subjects: Subjects) -> Accepted | Rejected | Unknown
         document, where = read_json(Path(document)), Where(named)
     if document is None:
         raise InputError("the result has no certificate.", where, "Certify a result that has one.")
+    words = None if expect is None else list(expect)
+    wanted = None if words is None else kinds_expected(words, of_policy=subjects.policy is not None)
     try:
         if isinstance(document, Mapping) and lacks_tree(document):
             from polvet.verify.split_tree import completed  # what it finds is checked like any other
@@ -78,8 +86,13 @@ def judge(certificate: Any, subjects: Subjects) -> Accepted | Rejected | Unknown
         verdict = check(document, subjects, where)
     except LimitReached as limit:
         return Unknown(written=named, **why(limit), seconds=spent())
+    if isinstance(verdict, Proved) and words is not None and wanted is not None and document["kind"] not in wanted:
+        what = f"expected is {listed(words)}; it proves something else: {verdict.claim} (kind '{document['kind']}')"
+        return Rejected(certificate=document, reason=what, written=named, seconds=spent())
     if isinstance(verdict, Proved):
         about = claim_of(document, subjects)
+        if subjects.task is not None and "fail" in about:
+            loaded(subjects.task, subjects.read_with(options_from_json(document.get("options", {}), where)))
         return Accepted(certificate=document, claim=verdict.claim, about=about, written=named, seconds=spent())
     return Rejected(certificate=document, reason=verdict.reason, written=named, seconds=spent())
 

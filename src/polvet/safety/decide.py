@@ -330,7 +330,11 @@ def _preferred(
     def preferred(words: Words) -> int:
         label = preference(compiled.unpack(words.reshape(1, -1))[0])
         if label is not None and label not in number and label not in compiled.network.model.actions:
-            raise InputError(f"'{label}' is no label of the model.", Where("preference"), suggest(str(label), number))
+            raise InputError(
+                f"'{label}' is no label of the model.",
+                Where("preference"),
+                suggest(str(label), compiled.network.labels),
+            )
         return number.get(label, SILENT)  # a label without edges is never taken
 
     return preferred
