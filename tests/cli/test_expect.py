@@ -6,10 +6,10 @@ import pytest
 
 import polvet
 from polvet.check.checker import CHECKERS
+from polvet.check.never import is_never
+from polvet.check.proves import PROVES, kinds_expected
 from polvet.cli.app import run
-from polvet.confirm.confirmation import PROVES, kinds_expected
 from polvet.errors import InputError
-from polvet.front.loading import is_never
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.sources import load_task

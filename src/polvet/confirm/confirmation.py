@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from polvet.budget import Budget
-from polvet.check.checker import CHECKERS, Rejected, Subjects, check, is_by_execution
-from polvet.choices import one_of
+from polvet.check.checker import Rejected, Subjects, check, is_by_execution
+from polvet.check.proves import PROVES
 from polvet.confirm.bundle import write_bundle
 from polvet.confirm.outcome import Checked, Confirmation, NotChecked
 from polvet.errors import FalseCertificate, InputError, LimitReached, MissingExtra, Where
@@ -33,34 +33,6 @@ BESIDES = 2.0
 """Seconds besides those that finding took."""
 GIVEN_FUNCTION = Path("the given function")
 """What a policy in memory is called in claims."""
-
-PROVES: dict[str, tuple[str, ...]] = {
-    "safe": ("safe-policy", "won-projection"), "unsafe": ("unsafe-rank", "lost-projection"),
-    "safe policy": ("reachable-set", "invariant", "grid", "sure-end"), "unsafe policy": ("run", "livelock"),
-    "safe region": ("safe-region",), "repaired policy": ("repair",),
-    "safe risk": ("risk-bound",), "unsafe risk": ("risk-exceeds",),
-    "strong-cyclic": ("strong-cyclic",), "not-strong-cyclic": ("no-strong-cyclic",),
-    "permitted": ("permissive", "action-risk"), "impossible": ("conflict",),
-    "terminating": ("lex-rank",), "nonterminating": ("lasso", "recurrent-set", "its-run"),
-    "solved": ("solves",), "holds": ("general",), "refuted": ("general-refuted",),
-    "goal-reaching": ("goal-reaching",), "goal-missed": ("goal-missed",),
-}  # fmt: skip
-"""The kinds of certificates that prove a verdict."""
-
-
-def kinds_expected(words: Iterable[str], *, of_policy: bool) -> frozenset[str]:
-    """Return the kinds of certificates that prove one of the words: a verdict (about the policy, where one is given), or a kind.
-
-    >>> sorted(kinds_expected(["unsafe"], of_policy=True)), sorted(kinds_expected(["grid"], of_policy=True))
-    (['livelock', 'run'], ['grid'])
-    """
-    verdicts = [word for word in PROVES if " " not in word]
-    kinds: set[str] = set()
-    for word in words:
-        one_of(word, (*verdicts, *CHECKERS), "expect")
-        verdict = f"{word} policy" if of_policy and f"{word} policy" in PROVES else word
-        kinds.update(PROVES.get(verdict, (word,)))
-    return frozenset(kinds)
 
 
 @dataclass(frozen=True, slots=True)

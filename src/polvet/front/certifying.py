@@ -11,6 +11,7 @@ from polvet.budget import Budget, stopwatch
 from polvet.check.checker import Accepted as Proved
 from polvet.check.checker import Subjects, check
 from polvet.check.claim import claim_of
+from polvet.check.proves import kinds_expected
 from polvet.choices import listed
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import read_json
@@ -63,8 +64,6 @@ def certify(
 
 def judge(certificate: Any, subjects: Subjects, expect: Iterable[str] | None = None) -> Accepted | Rejected | Unknown:
     """Return what the checker says of the certificate about these files; it must prove one of the words that are expected."""
-    from polvet.confirm.confirmation import kinds_expected
-    from polvet.front.loading import loaded
     from polvet.sources import options_from_json
     from polvet.worlds.formats import look_again
 
@@ -92,7 +91,9 @@ def judge(certificate: Any, subjects: Subjects, expect: Iterable[str] | None = N
     if isinstance(verdict, Proved):
         about = claim_of(document, subjects)
         if subjects.task is not None and "fail" in about:
-            loaded(subjects.task, subjects.read_with(options_from_json(document.get("options", {}), where)))
+            from polvet.check.never import load_aloud
+
+            load_aloud(subjects.task, subjects.read_with(options_from_json(document.get("options", {}), where)))
         return Accepted(certificate=document, claim=verdict.claim, about=about, written=named, seconds=spent())
     return Rejected(certificate=document, reason=verdict.reason, written=named, seconds=spent())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,11 +20,7 @@ from polvet.model.task import NO_OPTIONS, ROLES, TaskOptions
 from polvet.model.task import Task as ModelTask
 
 if TYPE_CHECKING:
-    from polvet.model.expressions import Expression
-    from polvet.model.network import Network
     from polvet.model.tables import TransitionTable
-
-log = logging.getLogger(__name__)
 
 TaskLike = Task | str | os.PathLike[str] | Model | ModelBuilder
 
@@ -52,6 +47,7 @@ def load(
     >>> load("gym:FrozenLake-v1?map_name=4x4").labels
     ('left', 'down', 'right', 'up')
     """
+    from polvet.check.never import load_aloud
     from polvet.sources import parse_avoid, parse_mode, parse_out_of_bounds
     from polvet.worlds.formats import look_again
 
@@ -73,7 +69,7 @@ def load(
     if not isinstance(what, str | os.PathLike):
         raise InputError(f"a {type(what).__name__} is no world.", Where("load"), _worlds())
     look_again()
-    return Task(loaded(Path(what), options))
+    return Task(load_aloud(Path(what), options))
 
 
 def from_gym(
@@ -323,6 +319,8 @@ def save_task(task: ModelTask, path: Path) -> Path:
 
 def _reloaded(task: Task, options: TaskOptions) -> Task:
     """Return the task with further options in the place of its own; without any it is the same."""
+    from polvet.check.never import load_aloud
+
     if options == NO_OPTIONS and not options.allow_code:
         return task
     source = task.model_task.source
@@ -336,35 +334,7 @@ def _reloaded(task: Task, options: TaskOptions) -> Task:
     }
     if options.constants:
         changed["constants"] = {**before.constants, **options.constants}
-    return Task(loaded(source.file, replace(before, **changed)))
-
-
-def loaded(path: Path, options: TaskOptions) -> ModelTask:
-    """Return the task, and warn of a condition that no state satisfies: what is proved of such a `fail` proves nothing."""
-    from polvet.sources import make_task, read_parts
-
-    parts = read_parts(path, options)
-    task = make_task(parts)
-    for role in ("fail", "goal"):
-        text, where = parts.conditions.get(role, ("false", None))
-        if text.strip() != "false" and is_never(task.network, getattr(task, role)):
-            log.warning("%s: no state satisfies '%s': the variables' bounds rule it out", where, text)
-    return task
-
-
-def is_never(network: Network, condition: Expression) -> bool:
-    """Return whether the variables' bounds alone make the condition false in every state; nothing is searched."""
-    import numpy as np
-
-    from polvet.check.box_view import interval
-    from polvet.check.invariant_space import variable_bounds
-
-    place = {variable.name: k for k, variable in enumerate(network.variables)}
-    ends = [variable_bounds(variable) for variable in network.variables]
-    lower = np.array([[-np.inf if low is None else low for low, _ in ends]], dtype=np.float64)
-    upper = np.array([[np.inf if high is None else high for _, high in ends]], dtype=np.float64)
-    with np.errstate(invalid="ignore"):
-        return bool(interval(condition, place, lower, upper)[1][0] == 0)
+    return Task(load_aloud(source.file, replace(before, **changed)))
 
 
 def _from_model(model: Model, options: TaskOptions) -> ModelTask:
@@ -377,6 +347,7 @@ def _written(
     model: Model, conditions: Mapping[str, str], inputs: tuple[str, ...] | None, options: TaskOptions
 ) -> ModelTask:
     """Return the task that the model and its conditions are, once written to files: what is judged is what would be saved."""
+    from polvet.check.never import load_aloud
     from polvet.model.task import PolicyReading
     from polvet.worlds.table_file import dump_world
 
@@ -386,7 +357,7 @@ def _written(
     task = folder / "task.toml"
     task.write_text(_toml(f"model{suffix}", conditions, PolicyReading(inputs=inputs), {}), encoding="utf-8")
     try:
-        return loaded(task, options)
+        return load_aloud(task, options)
     except InputError as error:
         if isinstance(error.where, Where) and error.where.file == str(task) and error.where.path:
             raise InputError(
