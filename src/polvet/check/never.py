@@ -5,10 +5,6 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-import numpy as np
-
-from polvet.check.box_view import interval
-from polvet.check.invariant_space import variable_bounds
 from polvet.model.expressions import Expression
 from polvet.model.network import Network
 from polvet.model.task import Task, TaskOptions
@@ -30,6 +26,11 @@ def load_aloud(path: Path, options: TaskOptions) -> Task:
 
 def is_never(network: Network, condition: Expression) -> bool:
     """Return whether the variables' bounds alone make the condition false in every state; nothing is searched."""
+    import numpy as np
+
+    from polvet.check.box_view import interval
+    from polvet.check.invariant_space import variable_bounds
+
     place = {variable.name: k for k, variable in enumerate(network.variables)}
     ends = [variable_bounds(variable) for variable in network.variables]
     lower = np.array([[-np.inf if low is None else low for low, _ in ends]], dtype=np.float64)

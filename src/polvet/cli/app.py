@@ -226,8 +226,8 @@ def run(arguments: list[str] | None = None, age: float = 0.0) -> int:
         return _complain(f"nothing more can be written ({error.strerror}). {hint}", ExitCode.INPUT)
     except (
         SystemExit
-    ):  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
-        return UNREAD
+    ) as left:  # completion leaves so, and with 1 the option parser where nobody reads its output any more
+        return UNREAD if left.code else ExitCode.DONE.value
     except click.ClickException as error:
         return _complain(f"{error.format_message()} See 'polvet --help'.", ExitCode.INPUT)
     except Exception:
