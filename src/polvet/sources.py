@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import Json, python_files, read_bytes, read_text, refuse_unknown_keys, sha256
+from polvet.files import Json, named_function, python_files, read_bytes, read_text, refuse_unknown_keys, sha256
 from polvet.model.arithmetic import Value
 from polvet.model.automata import Model
 from polvet.model.expressions import FALSE, Binary, Expression, Name, conjunction, disjunction, is_expression
@@ -47,8 +47,6 @@ from polvet.worlds.formats import domain_of, is_address, load_model, read_world
 
 FILES = ("model", "domain")
 TASK_KEYS = (*FILES, "sha256", "constants", "bounds", "actions", *ROLES, "max_steps", "policy")
-FUNCTION = re.compile(r"(.+\.py):\w+")
-"""An input that is a Python function: its file, and its name."""
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes in TOML."""
 POLICY_KEYS = ("mode", "inputs", "outputs", "output")
@@ -389,8 +387,8 @@ def _reading(table: Mapping[str, Any], where: Where, folder: Path) -> PolicyRead
     output = table.get("output")
     if output is not None and not isinstance(output, str):
         raise InputError("'output' is not a name.", where.at("output"), 'Write output = "logits".')
-    # SOUND: a task file may name functions, and then running a policy of it runs them: docs/trust.md says so.
-    functions = {text: folder / named[1] for text in lists["inputs"] or () if (named := FUNCTION.fullmatch(text))}
+    # SOUND: a task file may name functions; only with `allow_code` are they ever run (policy/functions.py).
+    functions = {text: folder / named[0] for text in lists["inputs"] or () if (named := named_function(text))}
     return PolicyReading(mode, lists["inputs"], lists["outputs"], output, functions=functions)
 
 

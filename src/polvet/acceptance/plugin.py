@@ -40,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for option, name, kind, meaning in OPTIONS:
         group.addoption(option, dest=name, type=kind, default=None, help=meaning)
         parser.addini(name, meaning)
+    group.addoption("--polvet-allow-code", action="store_true", help="Run the Python functions that the task names.")
 
 
 def _option(config: pytest.Config, name: str) -> Any:
@@ -89,9 +90,11 @@ def _vetted(config: pytest.Config) -> VettedPolicy:
     if task is None or policy is None:
         missing = "--polvet TASK" if task is None else "--polvet-policy POLICY"
         pytest.fail(f"polvet_policy needs {missing}, on the command line or in the ini file", pytrace=False)
+    from polvet.model.options import TaskOptions
     from polvet.sources import load_task
 
-    return VettedPolicy(load_task(task), Path(policy))
+    options = TaskOptions(allow_code=config.getoption("--polvet-allow-code"))
+    return VettedPolicy(load_task(task, options), Path(policy))
 
 
 class GateItem(pytest.Item):

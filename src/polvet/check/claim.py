@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from polvet.check.checker import is_by_execution
@@ -43,7 +42,7 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> Json:
     options = options_from_json(certificate.get("options", {}), Where("options"))
     about |= {
         "options": options.to_json(),
-        **meaning_of(load_task(subjects.task, replace(options, domain=subjects.domain))),
+        **meaning_of(load_task(subjects.task, subjects.read_with(options))),
     }
     if certificate.get("kept") is not None:
         about["kept"] = certificate["kept"]

@@ -35,17 +35,19 @@ def load(
     out_of_bounds: str = "error",
     mode: str | None = None,
     domain: str | os.PathLike[str] | None = None,
+    allow_code: bool = False,
 ) -> Task:
     """Return the task in a file, in an environment's table (`gym:FrozenLake-v1`), or in a model in memory.
 
     `fail`, `goal` and `start` are conditions over the model's variables, in the place of what the file says; `avoid` names what
     is unsafe besides `fail` ('stuck', 'deadlock' or both); `out_of_bounds` is 'error' or 'disable'; `domain` is the file of a PDDL
-    problem's domain (absent: `domain.pddl` beside it).
+    problem's domain (absent: `domain.pddl` beside it). `allow_code` lets Python functions run that the file names as inputs of policies.
 
     >>> load("gym:FrozenLake-v1?map_name=4x4").labels
     ('left', 'down', 'right', 'up')
     """
-    from polvet.sources import load_task, parse_avoid, parse_mode, parse_out_of_bounds
+    from polvet.check.never import load_aloud
+    from polvet.sources import parse_avoid, parse_mode, parse_out_of_bounds
     from polvet.worlds.formats import is_address, look_again, read_world
 
     options = TaskOptions(
@@ -57,6 +59,7 @@ def load(
         parse_mode(mode, Where("mode")),
         parse_avoid(avoid or "", Where("avoid")),
         None if domain is None else Path(domain),
+        allow_code,
     )
     if isinstance(what, Task):
         return _reloaded(what, options)
@@ -66,7 +69,7 @@ def load(
         raise InputError(f"a {type(what).__name__} is no world.", Where("load"), _worlds())
     look_again()
     path = Path(what)
-    return Task(load_task(path, options), read_world(path).shown if is_address(path) else {})
+    return Task(load_aloud(path, options), read_world(path).shown if is_address(path) else {})
 
 
 def from_gym(
@@ -328,9 +331,9 @@ def model_file(suffix: str, text: str, name: str) -> tuple[str, bytes]:
 
 def _reloaded(task: Task, options: TaskOptions) -> Task:
     """Return the task with further options in the place of its own; without any it is the same."""
-    from polvet.sources import load_task
+    from polvet.check.never import load_aloud
 
-    if options == NO_OPTIONS:
+    if options == NO_OPTIONS and not options.allow_code:
         return task
     source = task.model_task.source
     if source is None:
@@ -343,7 +346,7 @@ def _reloaded(task: Task, options: TaskOptions) -> Task:
     }
     if options.constants:
         changed["constants"] = {**before.constants, **options.constants}
-    return Task(load_task(source.file, replace(before, **changed)), task.shown)
+    return Task(load_aloud(source.file, replace(before, **changed)), task.shown)
 
 
 def _from_model(model: Model, options: TaskOptions) -> ModelTask:
@@ -360,8 +363,9 @@ def _written(
     max_steps: int | None = None,
 ) -> ModelTask:
     """Return the task that the model and its conditions are, once written to files: what is judged is what would be saved."""
+    from polvet.check.never import load_aloud
     from polvet.model.task import PolicyReading
-    from polvet.sources import dump_task, load_task
+    from polvet.sources import dump_task
     from polvet.worlds.table_file import dump_world
 
     folder = new_folder()
@@ -371,7 +375,7 @@ def _written(
     text = dump_task({"model": file}, conditions, PolicyReading(inputs=inputs), max_steps=max_steps)
     task.write_text(text, encoding="utf-8")
     try:
-        return load_task(task, options)
+        return load_aloud(task, options)
     except InputError as error:
         if isinstance(error.where, Where) and error.where.file == str(task) and error.where.path:
             raise InputError(

@@ -18,7 +18,7 @@ from polvet.front.limits import Chance, Crowd, Threaded, TimedChance, Work
 from polvet.front.result import why
 from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value
 from polvet.front.states import is_one_state, read_states
-from polvet.front.workplace import new_folder
+from polvet.front.workplace import keep_policy
 from polvet.model.infix import dump_expression
 from polvet.model.task import Task as ModelTask
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT
@@ -248,7 +248,6 @@ class Task:
         `shaping`, `max_steps`, and `time_limit`, `seed`, `progress`. `max_states` is for a teacher that searches; `output` names a file
         for the policy.
         """
-        from polvet.policy.save import save_policy
         from polvet.train.course import SMALL, Course, pupil_of, shares, train
 
         limits = {name: options.pop(name) for name in TimedChance.__optional_keys__ & options.keys()}
@@ -257,8 +256,7 @@ class Task:
         pupil = pupil_of(self._task)
         most = SMALL if max_states is None else max_states
         trained, figures = train(pupil, chosen, seed=work.chance, budget=work.budget, max_states=most)
-        target = new_folder() / ("policy.onnx" if kind == "mlp" else "policy.json") if output is None else Path(output)
-        save_policy(trained, target)
+        target = keep_policy(trained, "policy.onnx" if kind == "mlp" else "policy.json", output)
         figures |= {
             **shares(self._task, target, seed=work.chance, max_steps=chosen.max_steps, budget=work.budget.told(None)),
             "inputs": list(pupil.policy.inputs),

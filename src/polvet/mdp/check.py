@@ -28,6 +28,7 @@ from polvet.mdp.sparse import Float64s, Mask, SparseMdp, Uint32s, mask_of
 from polvet.mdp.total import total_reward
 from polvet.model.expressions import TRUE, Binary, Expression, is_expression, negation
 from polvet.model.folding import value_of
+from polvet.model.infix import dump_expression
 from polvet.model.network import Network
 from polvet.model.properties import (
     Comparison,
@@ -207,7 +208,7 @@ class _Plan:
 
     def reward(self, expression: Expression, accumulate: tuple[str, ...]) -> str:
         """Return the name under which the reward is collected, adding it when it is new."""
-        name = f"{id(expression)}:{','.join(accumulate)}"
+        name = f"{dump_expression(expression)}, accumulated over {', '.join(accumulate)}"
         if name not in self.rewards:
             per_state = None
             if "exit" in accumulate or "time" in accumulate:

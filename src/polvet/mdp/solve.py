@@ -132,7 +132,7 @@ def reward_of(mdp: SparseMdp, name: str) -> Float64s:
     values = np.ascontiguousarray(mdp.rewards[name], dtype=np.float64)
     if len(values) and values.min() < 0:
         raise InputError(
-            f"reward '{name}' of choice {int(values.argmin())} is {values.min()!r}.",
+            f"the reward {name[:80]} is {values.min():.6g} in some state.",
             hint="Negative rewards are not supported.",
         )
     return values
@@ -246,7 +246,7 @@ def integer_reward(mdp: SparseMdp, name: str) -> Uint32s:
     if not whole.all() or values.max(initial=0.0) >= 2**32:
         place = int(np.flatnonzero(~whole)[0]) if not whole.all() else int(values.argmax())
         raise InputError(
-            f"reward '{name}' of choice {place} is {values[place]!r}.",
+            f"the reward {name[:80]} is {values[place]:.17g} in some state.",
             hint="A bound on reward needs integer rewards below 2^32.",
         )
     return values.astype(np.uint32)

@@ -62,6 +62,7 @@ class TaskOptions:
     mode: str | None = None  # how a policy's choice is read
     avoid: Avoid = NOTHING_ELSE
     domain: Path | None = None  # the domain of a PDDL problem; None: the source says where it is
+    allow_code: bool = field(default=False, compare=False)  # whether Python functions that the source names may run
 
     def to_json(self) -> dict[str, str]:
         """Return the options as certificates hold them; empty where the source says everything.
@@ -84,7 +85,8 @@ class TaskOptions:
     def arguments(self) -> list[str]:
         """Return the words that give these options on the command line."""
         words = [word for name, text in self.to_json().items() for word in (f"--{name.replace('_', '-')}", text)]
-        return [*words, *(() if self.domain is None else ("--domain", str(self.domain)))]
+        words += [] if self.domain is None else ["--domain", str(self.domain)]
+        return [*words, "--allow-code"] if self.allow_code else words
 
 
 NO_OPTIONS = TaskOptions()

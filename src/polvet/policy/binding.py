@@ -192,7 +192,10 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
             outputs_from = "model"
     elif (numbers := numbered(policy.outputs)) is not None and not set(policy.outputs) & set(task.network.labels):
         policy, outputs_from = renamed(policy, outputs=_by_number(numbers, task.network, where)), "model"
-    inputs = find_inputs(task.network, policy.inputs, reading.expressions, reading.functions, where)
+    allow_code = task.options.allow_code
+    inputs = find_inputs(
+        task.network, policy.inputs, reading.expressions, reading.functions, where, allow_code=allow_code
+    )
     labels = _find_labels(task.network, policy.outputs, where)
     if isinstance(archive := getattr(policy, "archive", None), Archive) and archive.kind == "stable-baselines3":
         check_agent(task.network, archive, policy.inputs, inputs, where)

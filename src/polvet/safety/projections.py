@@ -163,9 +163,10 @@ def choose_patterns(task: Task) -> list[tuple[tuple[int, ...], Top | None]]:
 def _companions(network: Network, name: str) -> set[str]:
     """Return the variables that every edge which changes this one changes as well."""
     sets = []
+    variables = {variable.name for variable in network.variables}  # a transient one is no part of a state
     for edge in network.edges:
         for branch in edge.branches:
-            written = {u.target.name for u in branch.updates if isinstance(u.target, Name)}
+            written = {u.target.name for u in branch.updates if isinstance(u.target, Name)} & variables
             if name in written:
                 sets.append(written - {name})
     return {other for other in set().union(*sets) if sum(other in one for one in sets) * 2 > len(sets)}
