@@ -6,6 +6,7 @@ question per process under the same limit on CPU seconds (`cpu_limited`); polvet
 over the reals and their "unsat" is believed unless polvet executed a point. Ratios are geometric means over the questions that both
 sides answered alike; over all questions, limits included, the cactus plot and the totals speak.
     python -m benchmarks.queries [--count 340] [--limit 5]      # writes results/queries.json, queries.md, queries-*.svg
+    python -m benchmarks.queries --alone -o FOLDER              # polvet's answers alone, in another folder
 """
 
 from __future__ import annotations
@@ -151,11 +152,11 @@ def _tree(data: dict[str, Any]) -> Any:
     )
 
 
-def ask_all(limit: float, numbered: tuple[int, Question]) -> dict[str, Any]:
-    """Return everybody's answer to one question."""
-    number, question = numbered
+def ask_all(how: tuple[float, bool], numbered: tuple[int, Question]) -> dict[str, Any]:
+    """Return everybody's answer to one question; of polvet alone, where nobody else is asked."""
+    (limit, alone), (number, question) = how, numbered
     row: dict[str, Any] = {"kind": question["kind"], "polvet": answer("benchmarks.queries:prepared", question, limit)}
-    for peer in PEERS[question["kind"]]:
+    for peer in () if alone else PEERS[question["kind"]]:
         if peer not in SLOW or number < FEW:
             row[peer] = answer("benchmarks.query_peers:prepared", {"peer": peer, "question": question}, limit)
     return row
@@ -215,7 +216,7 @@ def cactus(title: str, seconds: dict[str, list[float]], asked: int) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def write(limit: float, rows: list[dict[str, Any]]) -> None:
+def write(limit: float, rows: list[dict[str, Any]], folder: Path) -> None:
     """Write the results as data, tables and pictures."""
     lines = [
         "# Single questions about a policy",
@@ -235,7 +236,7 @@ def write(limit: float, rows: list[dict[str, Any]]) -> None:
     table, pictures = [], []
     for kind, peers in PEERS.items():
         mine = [row for row in rows if row["kind"] == kind]
-        for peer in peers if mine else ():
+        for peer in (one for one in peers if any(one in row for row in mine)):
             one = compare(mine, peer)
             table.append(one)
             slower = "-"
@@ -252,14 +253,14 @@ def write(limit: float, rows: list[dict[str, Any]]) -> None:
                     name: [row[name]["seconds"] for row in mine if row[name]["answer"] in DECIDED]
                     for name in ("polvet", peer)
                 }
-                (RESULTS / file).write_text(
+                (folder / file).write_text(
                     cactus(f"{kind}: {len(mine)} questions", solved, len(mine)), encoding="utf-8"
                 )
                 pictures.append(f"![{file}]({file})")
     lines += ["", "Questions answered within a time, over all questions with the common limit:", "", *pictures]
     document = {"limit": limit, "summary": table, "questions": rows}
-    (RESULTS / "queries.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    (RESULTS / "queries.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "queries.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (folder / "queries.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -268,18 +269,21 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=340, help="questions of each kind")
     parser.add_argument("--limit", type=float, default=5.0, help="CPU seconds per answer")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--alone", action="store_true", help="ask polvet, and no peer")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="the folder to write to")
     add_workers(parser)
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
     rows: list[dict[str, Any]] = []
     for kind in PEERS:
         count = min(options.count, MOST.get(kind, options.count))
+        how = options.limit, options.alone
         questions = list(enumerate(make_question(rng, kind) for _ in range(count)))
-        for number, row in enumerate(run_grid(ask_all, options.limit, questions, options.workers)):
+        for number, row in enumerate(run_grid(ask_all, how, questions, options.workers)):
             rows.append(row)
             said = {name: f"{one['answer']} {one['seconds']:.4f}" for name, one in row.items() if name != "kind"}
             print(kind, number, said, file=sys.stderr, flush=True)
-        write(options.limit, rows)
+        write(options.limit, rows, options.output)
 
 
 if __name__ == "__main__":

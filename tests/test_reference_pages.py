@@ -210,7 +210,10 @@ WRITTEN = {
     "`scheduler/1`": ("scheduler.json", lambda folder: None),  # only written
 }
 """By heading: the file of the page, and who reads it."""
-SOMETIMES = {"`faults/1`": {"faults[].kind"}, "`shield/1`": {"horizon", "rule", "states[].least", "states[].risks"}}
+SOMETIMES = {
+    "`faults/1`": {"faults[].kind"},
+    "`shield/1`": {"environment", "horizon", "rule", "states[].least", "states[].risks"},
+}
 """Keys that only some of these files have."""
 COMMANDS = {
     "Runs": "fuzz walk.toml table.json --seed 1 -o",

@@ -24,6 +24,7 @@ class Fault(enum.Enum):
     WRITTEN_TWICE = 5
     PROBABILITY = 6
     NOT_FINITE = 7
+    TOO_MANY = 8
 
 class Program:
     @staticmethod

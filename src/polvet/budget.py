@@ -11,13 +11,15 @@ is given, commands that know one take most of the machine (`in_machine`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import InitVar, dataclass, field, replace
 from math import inf
+from typing import TypeVar
 
 from polvet.errors import Limit, LimitReached
 from polvet.system import physical_bytes, resident_bytes
 
+T = TypeVar("T")
 Clock = Callable[[], float]
 """Seconds since some moment; never goes back."""
 Progress = Callable[[int, int], None]
@@ -117,6 +119,12 @@ class Budget:
             raise self.reached("states")
         if self.megabytes is not None and _last_look() - self.before > self.megabytes:
             raise self.reached("memory")
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, and look at the limits before each."""
+        for item in items:
+            self.check()
+            yield item
 
     def reached(self, limit: Limit) -> LimitReached:
         """Return the error that says which limit was reached, with the value that was given."""

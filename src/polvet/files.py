@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import errno
 import hashlib
 import json
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from itertools import accumulate
 from math import isfinite
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, TypeAlias
 
 from polvet.errors import InputError, Where, did_you_mean
@@ -53,17 +57,56 @@ def read_text(path: str | Path, *, max_bytes: int = MAX_BYTES) -> str:
         ) from None
 
 
-def write_whole(path: str | Path, data: str | bytes) -> None:
-    """Write the file completely or not at all: a temporary file beside it is renamed at the end."""
-    file = Path(path)
+def is_stream(path: str | Path) -> bool:
+    """Return whether what the path leads to is written through: a device, a pipe, or where this process prints."""
     try:
+        status = os.stat(path)
+    except OSError:  # whoever writes there says why not
+        return False
+    return not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)) or _descriptor(status) is not None
+
+
+def _descriptor(status: os.stat_result) -> int | None:
+    """Return which of stdout and stderr that file is."""
+    for number in (1, 2):
+        with suppress(OSError):  # it is closed
+            if os.path.samestat(status, os.fstat(number)):
+                return number
+    return None
+
+
+def _write_through(path: str | Path, data: bytes) -> None:
+    number = _descriptor(os.stat(path))
+    if number == 1 and sys.stdout is not None:
+        sys.stdout.flush()
+    try:
+        with open(path if number is None else os.dup(number), "wb") as stream:
+            stream.write(data)
+    except BrokenPipeError:  # nobody reads: the end of the command, as for stdout
+        raise
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror}).", Where(str(path)), "Choose another path.") from None
+
+
+def write_whole(path: str | Path, data: str | bytes) -> None:
+    """Write the file completely or not at all: a temporary file beside it is renamed at the end.
+
+    Links are followed. What is no regular file is written through.
+    """
+    data = data.encode() if isinstance(data, str) else data
+    if is_stream(path):
+        return _write_through(path, data)
+    file = Path(os.path.realpath(path))
+    try:
+        if file.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror}).", Where(str(path)), "Choose another folder.") from None
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data.encode() if isinstance(data, str) else data)
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -89,10 +132,22 @@ def beside(path: str | Path, name: str, where: Where) -> Path:
     """Return the file that another one names, relative to its own folder; nothing outside that folder is ever read."""
     folder = Path(path).parent
     inside = bool(name) and "\0" not in name and not Path(name).is_absolute() and ".." not in Path(name).parts
+    if inside and named_function(name) is not None:
+        raise InputError(f"names the Python function {name!r} where a file belongs.", where, "No file can name code.")
     if not inside or not (folder / name).resolve().is_relative_to(folder.resolve()):
         what = f"names the file {name!r}, which is not in its own folder."
         raise InputError(what, where, "Nothing outside that folder is read: put the file beside it.")
     return folder / name
+
+
+def named_function(path: str | Path) -> tuple[Path, str] | None:
+    """Return the file and the function's name of `file.py:function`; None where it is no such name.
+
+    >>> named_function("pilots/greedy.py:choose")[1], named_function("policy.onnx")
+    ('choose', None)
+    """
+    file, colon, name = str(path).rpartition(":")
+    return (Path(file), name) if colon and file.endswith(".py") and name.isidentifier() else None
 
 
 def python_files(path: str | Path) -> tuple[Path, ...]:

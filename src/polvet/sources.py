@@ -8,16 +8,17 @@ what a Pmin/Pmax property reaches, and of a PlaJA `PA` property its start, its g
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import Json, python_files, read_bytes, read_text, refuse_unknown_keys, sha256
+from polvet.files import Json, named_function, python_files, read_bytes, read_text, refuse_unknown_keys, sha256
 from polvet.model.arithmetic import Value
 from polvet.model.automata import Model
 from polvet.model.expressions import FALSE, Binary, Expression, Name, conjunction, disjunction, is_expression
@@ -44,9 +45,10 @@ from polvet.model.world import AS_WRITTEN, Reader, Reading, World
 from polvet.numbers import exact
 from polvet.worlds.formats import domain_of, is_address, load_model, read_world
 
-TASK_KEYS = ("model", "domain", "constants", "bounds", "actions", *ROLES, "max_steps", "policy")
-FUNCTION = re.compile(r"(.+\.py):\w+")
-"""An input that is a Python function: its file, and its name."""
+FILES = ("model", "domain")
+TASK_KEYS = (*FILES, "sha256", "constants", "bounds", "actions", *ROLES, "max_steps", "policy")
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""A key that needs no quotes in TOML."""
 POLICY_KEYS = ("mode", "inputs", "outputs", "output")
 
 
@@ -105,9 +107,10 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
         document = _read_toml(path)
         where = Where(str(path))
         model_path = Path(path).parent / _model_name(document, where)
-        digest.update(read_bytes(model_path))
+        digest.update(_as_saved(document, "model", model_path, where))
         if "domain" in document and domain is None:
             domain = Path(path).parent / _text(document, "domain", where)
+            _as_saved(document, "domain", domain, where)
         constants = {
             name: _number(value, where.at("constants").at(name))
             for name, value in _table(document, "constants", where).items()
@@ -139,6 +142,59 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
     source = Source(Path(path), digest.hexdigest())
     constants |= options.constants
     return TaskParts(model_path, constants, texts, reading, options, source, domain, problem, max_steps)
+
+
+def _as_saved(document: Mapping[str, Any], role: str, file: Path, where: Where) -> bytes:
+    """Return the bytes of a file that the task names, or raise an InputError where they are not those that were saved with it."""
+    data, saved = read_bytes(file), _table(document, "sha256", where)
+    refuse_unknown_keys(saved, FILES, where.at("sha256"))
+    if saved.get(role, one := hashlib.sha256(data).hexdigest()) != one:
+        what = f"'{file.name}' is not the file that was saved with this task."
+        hint = "Restore it or save the task again; if the change is intended, remove the line 'sha256 = ...'."
+        raise InputError(what, where.at("sha256").at(role), hint)
+    return data
+
+
+def own_name(name: str, data: bytes, folder: Path | None = None) -> str:
+    """Return the name with the digest of the data; the plain name where nothing else is called so in the folder.
+
+    >>> own_name("gym/Lake v1.table", b"")
+    'gym-Lake-v1-e3b0c44298fc.table'
+    """
+    if folder is not None and (not (folder / name).exists() or read_bytes(folder / name) == data):
+        return name
+    stem, dot, suffix = name.rpartition(".")
+    stem = re.sub(r"[^\w.-]+", "-", stem)
+    return f"{stem}-{hashlib.sha256(data).hexdigest()[:12]}{dot}{suffix}"
+
+
+def dump_task(
+    files: Mapping[str, tuple[str, bytes]],
+    texts: Mapping[str, str],
+    reading: PolicyReading | None = None,
+    constants: Mapping[str, Any] | None = None,
+    bounds: Mapping[str, tuple[int, int]] | None = None,
+    max_steps: int | None = None,
+) -> str:
+    """Return the text of a task.toml; `files` are the model, and a domain, with their names and contents, whose digests it holds."""
+
+    def shown(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    lines = [f"{role} = {shown(name)}" for role, (name, _) in files.items()]
+    digests = [f"{role} = {shown(hashlib.sha256(data).hexdigest())}" for role, (_, data) in files.items()]
+    lines.append(f"sha256 = {{ {', '.join(digests)} }}")
+    lines += [f"{role} = {shown(text)}" for role, text in texts.items()]
+    lines += [] if max_steps is None else [f"max_steps = {max_steps}"]
+    reading = reading or PolicyReading()
+    numbers = {name: value if isinstance(value, int) else str(value) for name, value in (constants or {}).items()}
+    policy = {"mode": None if reading.mode == "filtered" else reading.mode, "inputs": reading.inputs}
+    policy |= {"outputs": reading.outputs, "output": reading.output}
+    for table, entries in (("constants", numbers), ("policy", policy), ("bounds", bounds or {})):
+        given = {key: value for key, value in entries.items() if value is not None}
+        lines += [f"[{table}]"] * bool(given)
+        lines += [f"{key if BARE.fullmatch(key) else shown(key)} = {shown(one)}" for key, one in given.items()]
+    return "\n".join(lines) + "\n"
 
 
 def make_task(parts: TaskParts) -> Task:
@@ -261,12 +317,13 @@ def parse_avoid(text: str, where: Where) -> Avoid:
     """Return what counts as unsafe besides `fail`.
 
     >>> parse_avoid("stuck, deadlock", Where("--avoid"))
-    Avoid(stuck=True, deadlock=True, loop=False)
+    Avoid(stuck=True, deadlock=True, loop=False, delay=False)
     """
     wanted = {part.strip() for part in text.split(",") if part.strip()}
-    if unknown := wanted - {"stuck", "deadlock", "loop"}:
-        raise InputError(f"'{min(unknown)}' is unknown.", where, "Use stuck, deadlock, loop, or several with commas.")
-    return Avoid("stuck" in wanted, "deadlock" in wanted, "loop" in wanted)
+    if unknown := wanted - {one.name for one in fields(Avoid)}:
+        hint = "Use stuck, deadlock, loop, delay, or several with commas."
+        raise InputError(f"'{min(unknown)}' is unknown.", where, hint)
+    return Avoid("stuck" in wanted, "deadlock" in wanted, bool(wanted & {"loop", "delay"}), "delay" in wanted)
 
 
 def parse_mode(word: str | None, where: Where) -> str | None:
@@ -330,8 +387,8 @@ def _reading(table: Mapping[str, Any], where: Where, folder: Path) -> PolicyRead
     output = table.get("output")
     if output is not None and not isinstance(output, str):
         raise InputError("'output' is not a name.", where.at("output"), 'Write output = "logits".')
-    # SOUND: a task file may name functions, and then running a policy of it runs them: docs/trust.md says so.
-    functions = {text: folder / named[1] for text in lists["inputs"] or () if (named := FUNCTION.fullmatch(text))}
+    # SOUND: a task file may name functions; only with `allow_code` are they ever run (policy/functions.py).
+    functions = {text: folder / named[0] for text in lists["inputs"] or () if (named := named_function(text))}
     return PolicyReading(mode, lists["inputs"], lists["outputs"], output, functions=functions)
 
 

@@ -287,3 +287,88 @@ def test_what_code_scanning_reads_keeps_to_the_published_schema(tmp_path_factory
         assert result["partialFingerprints"]
     del run["tool"]
     assert list(validator.iter_errors(sarif)), "the schema is not asked in vain"
+
+
+NARROW = ["HSH", "FFF", "HGH"]
+"""Slippery ice where every step from the start may fall; who goes up at the start falls for certain."""
+
+
+def falling_share(policy, episodes=300):
+    """How many real episodes of the policy on the slippery ice end in a hole: an oracle without a model."""
+    gymnasium = pytest.importorskip("gymnasium")
+    env, labels = gymnasium.make("FrozenLake-v1", desc=NARROW, is_slippery=True), ("left", "down", "right", "up")
+    fallen = 0
+    for seed in range(episodes):
+        state, _ = env.reset(seed=seed)
+        ended = False
+        while not ended:
+            state, reward, ended, _, _ = env.unwrapped.step(labels.index(policy(int(state))))
+        fallen += reward == 0
+    return fallen / episodes
+
+
+@pytest.fixture(scope="module")
+def slippery(tmp_path_factory):
+    import polvet
+
+    folder = tmp_path_factory.mktemp("lake")
+    world = polvet.from_gym("FrozenLake-v1", desc=NARROW, is_slippery=True)
+    careful = {1: "left", 3: "up", 4: "down", 5: "up"}
+    policies = {"bold": dict.fromkeys(range(9), "up"), "careful": dict.fromkeys(range(9), "up") | careful}
+    for name, chosen in policies.items():
+        rows = [{"state": {"s": state}, "action": action} for state, action in chosen.items()]
+        document = {"format": "table/1", "inputs": ["s"], "outputs": list(world.labels), "rows": rows}
+        (folder / f"{name}.json").write_text(json.dumps(document))
+    return world.save(folder / "lake.toml"), folder / "bold.json", folder / "careful.json", policies
+
+
+def test_where_nothing_is_surely_safe_faults_alone_let_no_policy_pass(slippery, tmp_path, capsys):
+    task, bold, careful, policies = slippery
+    shares = {path: falling_share(policies[path.stem].get) for path in (bold, careful)}
+    assert shares[bold] == 1.0
+    assert shares[careful] < 0.8
+    for options in (
+        ["--max-faults", "0"],
+        [],
+        ["--max-faults", "0", "--sampled"],
+        ["--max-faults", "0", "--min-goal", "0"],
+    ):
+        for policy in (bold, careful):
+            assert run(["gate", str(task), str(policy), *options, "--json"]) in (10, 20)
+            answer = json.loads(capsys.readouterr().out)
+            (risk,) = [one for one in answer["checks"] if one["name"] == "risk"]
+            assert risk["passing"] == "unknown"
+            assert "no policy surely avoids failing from 1 of the start states" in risk["says"]
+            assert "--max-risk" in risk["says"]
+            shown = float(re.search(r"fails with probability ([0-9.e-]+)", risk["says"])[1])
+            assert abs(shown - shares[policy]) < 0.09
+    for policy, wanted in ((bold, 10), (careful, 0)):
+        assert run(["gate", str(task), str(policy), "--max-faults", "0", "--max-risk", "0.9"]) == wanted
+    capsys.readouterr()
+
+
+def test_a_gate_that_bounds_no_risk_says_so_in_every_format(tmp_path, capsys):
+    code, answer, text, junit, sarif = gated(tmp_path, capsys, "on", "--min-goal", "50")
+    assert code == 0
+    assert answer["figures"]["not_judged"] == "how likely runs fail: --max-risk bounds it"
+    (note,) = [one for one in sarif["runs"][0]["results"] if one["ruleId"] == "runs"]
+    for told in (text, junit.findtext("system-out"), note["message"]["text"]):
+        assert "not judged: how likely runs fail: --max-risk bounds it" in told
+    for options in (["--max-risk", "0.5"], ["--proved"], ["--max-unsafe", "0"], ["--max-faults", "0"], []):
+        _, answer, text, _, _ = gated(tmp_path, capsys, "on", *options)
+        assert answer["figures"]["not_judged"] is None, options
+        assert "not judged" not in text
+
+
+@pytest.mark.slow
+def test_the_plugin_passes_no_policy_by_its_faults_where_nothing_is_surely_safe(pytester, slippery):
+    task, bold, careful, _ = slippery
+    plugin = ("-p", "polvet.acceptance.plugin") if not _registered(pytester) else ()
+    given = ("--polvet", str(task), "--polvet-max-faults", "0", "--polvet-policy")
+    found = pytester.runpytest_subprocess(*plugin, *given, str(bold))
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines(["*risk: unknown: no policy surely avoids failing from 1 of the start states*"])
+    stated = pytester.runpytest_subprocess(*plugin, *given, str(careful), "--polvet-max-risk", "0.9")
+    stated.assert_outcomes(passed=2)
+    refused = pytester.runpytest_subprocess(*plugin, *given, str(bold), "--polvet-max-risk", "0.9")
+    refused.assert_outcomes(passed=1, failed=1)

@@ -14,13 +14,20 @@ from tests.attack.risk_bound import ruled_world
 
 
 def _world(rng, folder):
-    """A small world with a policy and a goal: states that end runs well, and those from which such an end can be reached."""
+    """A small world with a policy and a goal: what each state's choices lead to, what is avoided, and states that end runs well.
+
+    A fair environment's choice is one of all outcomes, an adversarial one's an operator.
+    """
     world = ruled_world(rng, folder)
     if world is None or world.small.goal is None:
         return None
     small = world.small
-    after = [{target for row in mine for target, chance in row.items() if chance} for mine in world.choices]
     avoids = [name for name in ("stuck", "deadlock", "loop") if rng.random() < 0.6 or name == "loop"]
+    after = [[{target for target, chance in row.items() if chance} for row in mine] for mine in world.choices]
+    if rng.random() < 0.5:
+        avoids.append("delay")
+    else:
+        after = [[set().union(*mine)] if mine else [] for mine in after]
     goals = {small.goal}
     for state, mine in enumerate(after):
         if not mine and state not in (small.goal, small.fail):
@@ -34,7 +41,11 @@ def _ranked(after, goals):
     found, steps = dict.fromkeys(goals, 0), 0
     while True:
         steps += 1
-        fresh = {state for state, mine in enumerate(after) if state not in found and mine & found.keys()}
+        fresh = {
+            state
+            for state, mine in enumerate(after)
+            if state not in found and mine and all(one & found.keys() for one in mine)
+        }
         if not fresh:
             return found
         found |= dict.fromkeys(fresh, steps)
@@ -64,7 +75,11 @@ def false_ends(rng, folder):
         listed = [state for state in reached if rng.random() < 0.9]
         true = set(listed) == set(reached) and all(state in ranked for state in reached)
         exact = all((made[s] == 0) == (s in goals) for s in listed)
-        if true and exact and all(s in goals or any(made[t] < made[s] for t in after[s]) for s in listed):
+        if (
+            true
+            and exact
+            and all(s in goals or all(any(made[t] < made[s] for t in one) for one in after[s]) for s in listed)
+        ):
             continue  # it happens to be a proof
         claim = {"avoids": avoids, "count": len(listed), "states": _packed(world, listed)}
         certificate = {**_head(world, "sure-end"), **claim, "distances": [made[s] for s in listed]}
@@ -76,8 +91,8 @@ def false_livelocks(rng, folder):
     """Yield claims that runs go on for ever in sets that can be left, are not reached, or where runs end."""
     if (found := _world(rng, folder)) is None:
         return
-    world, after, _, _ = found
-    small, size = world.small, len(after)
+    world, choices, avoids, _ = found
+    small, size, after = world.small, len(choices), [set().union(*mine) for mine in choices]
     for _ in range(3):
         closed = {rng.randrange(size)}
         for state in list(closed):
@@ -88,7 +103,7 @@ def false_livelocks(rng, folder):
         closed.add(way[-1])
         ends = {small.fail, small.goal}
         leads = way[0] in small.starts and not set(way[:-1]) & ends
-        if leads and all(after[s] and s not in ends and after[s] <= closed for s in closed):
+        if leads and all(s not in ends and any(one <= closed for one in choices[s]) for s in closed):
             continue  # it happens to be one
         actions = [_label(world, one, other) for one, other in pairwise(way)]
         claim = {
@@ -96,6 +111,8 @@ def false_livelocks(rng, folder):
             "states": [{"s": small.base + state} for state in way],
         }  # fmt: skip
         certificate = {**_head(world, "livelock"), **claim}
+        if "delay" in avoids:
+            certificate["environment"] = "adversarial"
         yield certificate, world.subjects, nullcontext()
         yield certificate, world.subjects, in_bulk(bulk)
 

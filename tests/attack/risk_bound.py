@@ -19,7 +19,7 @@ from polvet.policy.binding import load_fitted
 from polvet.records.packed import pack_columns
 from polvet.sources import TaskOptions, load_task
 from tests.attack.bulk import in_bulk
-from tests.attack.permissive import HAIRS, Small, _mixed, _random
+from tests.attack.permissive import HAIRS, Small, _random
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Ruled:
 
 
 def ruled_world(rng, folder):
-    """Return a random small model with a random policy; None where it is refused."""
+    """Return a random small model with a random policy; None where it is refused, as in every Markov chain."""
     small, document = _random(rng)
     (folder / "small.jani").write_text(json.dumps(document), encoding="utf-8")
     task, policy = folder / "small.toml", folder / "ruled.json"
@@ -87,8 +87,6 @@ def _taken(small, state, fitted):
     if labels := {one.label for one in operators if one.label is not None}:
         chosen = fitted.choose((small.base + state,), labels)
         operators = [one for one in operators if one.label in (None, chosen)] if chosen in labels else []
-    if small.chain and operators:
-        return [_mixed([(one.chances, Fraction(1, len(operators))) for one in operators])]
     return [one.chances for one in operators]
 
 

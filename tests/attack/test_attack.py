@@ -23,11 +23,11 @@ from tests.attack.strike import KINDS, strike
 OFFERED = _Rules.steps
 
 
-def _first_row(followed, step):
-    return possible_rows(followed, step)[:1]
+def _first_row(step):
+    return possible_rows(step)[:1]
 
 
-def _first_group(step):
+def _first_group(step, *, adversarial=False):
     """One outcome of all: as if nothing else were possible."""
     return [frozenset(sorted(one)[:1]) for one in possible_outcomes(step)]
 
@@ -70,7 +70,7 @@ WEAK = {
     "general": ("polvet.check.general._Rules.steps", _only_offered),
     "solves": ("polvet.check.solves.dead_ends", lambda problem, plan: []),
     "sure-end": ("polvet.check.ends.possible_outcomes", _first_group),
-    "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states, is_listed: None),
+    "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states, is_listed, **how: None),
     "lost-projection": (
         "polvet.check.lost_boxes._falls",
         lambda game, way, pieces, image: np.ones(len(pieces.box), dtype=np.bool_),
@@ -80,7 +80,10 @@ WEAK = {
 }
 """What a checker would be like that forgets one test."""
 WEAK_IN_BULK = {
-    "sure-end": ("polvet.check.ends._breaks_distances", lambda steps, numbers, mine: np.zeros(len(mine), np.bool_)),
+    "sure-end": (
+        "polvet.check.ends._breaks_distances",
+        lambda steps, numbers, mine, **how: np.zeros(len(mine), np.bool_),
+    ),
     "risk-bound": ("polvet.check.risk_bound._maybe_not_above", lambda bulk, values: np.zeros(len(values), np.bool_)),
     "risk-exceeds": (
         "polvet.check.risk_bound._maybe_not_below",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from polvet.cli.app import COMMANDS, WELCOME, run
+from tests.report.stories import SHIPPED
 
 
 def test_polvet_alone_shows_the_four_things_people_do_first(capsys):
@@ -39,13 +40,41 @@ def test_an_unknown_command_is_wrong_input(capsys):
     assert "polvet --help" in capsys.readouterr().err
 
 
-def test_a_reader_who_goes_away_is_no_failure():
-    """As in `polvet domains | head -1`."""
-    asked = [sys.executable, "-m", "polvet", "domains"]
+VERIFY = ["verify", str(SHIPPED / "one-way-line-8-5.toml")]
+ENDS = {
+    "safe": [*VERIFY, str(SHIPPED / "one-way-line-8-5-good.json")],
+    "unsafe": [*VERIFY, str(SHIPPED / "one-way-line-8-5-faulty.json")],
+    "wrong": [*VERIFY, "absent.json"],
+    "list": ["domains"],
+    "version": ["--version"],
+}
+
+
+@pytest.mark.parametrize("command", ENDS)
+def test_a_reader_who_goes_away_hears_no_verdict_and_no_traceback(command):
+    """As in `polvet domains | head -1`: the code of a command that nobody read to its end is never that of a verdict."""
+    asked = [sys.executable, "-m", "polvet", *ENDS[command]]
     with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as gone:
         assert gone.stdout is not None
+        assert gone.stderr is not None
         gone.stdout.close()
-        assert gone.wait(timeout=60) == 0
+        said = gone.stderr.read().decode()
+        assert gone.wait(timeout=60) == (30 if command == "wrong" else 141)
+    assert "Traceback" not in said
+    assert said.count("\n") == (1 if command == "wrong" else 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes file descriptors with a shell")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("command", ["unsafe", "wrong"])
+def test_what_is_said_to_a_closed_stream_is_left_out_and_the_code_is_the_same(command, closed):
+    words = shlex.join([sys.executable, "-m", "polvet", *ENDS[command]])
+    whole = subprocess.run(words, shell=True, capture_output=True, check=False)
+    part = subprocess.run(f"{words} {closed}", shell=True, capture_output=True, check=False)
+    assert part.returncode == whole.returncode
+    assert part.stderr == (b"" if "2>" in closed else whole.stderr)
+    if not closed.startswith(">"):  # a verdict tells its seconds
+        assert part.stdout.split(b"\n")[0] == whole.stdout.split(b"\n")[0]
 
 
 @pytest.mark.parametrize("file", ["README.md", "docs/index.md", "docs/gate.md", "docs/report.md", "docs/faq.md"])

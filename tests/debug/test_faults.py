@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 
+import polvet
 from polvet.budget import Budget
-from polvet.debug.faults import NO_FAULT, all_faults, find_faults, refuse_foreign_runs
+from polvet.debug.faults import NO_FAULT, _Judge, all_faults, find_faults, refuse_foreign_runs
 from polvet.domains.shipped import find_shipped
 from polvet.errors import InputError
 from polvet.fuzz.packed import PackedRuns
@@ -19,6 +21,7 @@ from polvet.policy.callables import CallablePolicy
 from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import End, Run
 from polvet.safety.decide import Decider
+from polvet.safety.projections import View
 from polvet.sources import load_task
 from tests.debug.oracle import cases
 
@@ -160,3 +163,118 @@ def test_the_limit_that_stopped_deciding_is_the_one_that_is_named():
     found = find_faults(bound, Decider(fitted.task), runs, budget=Budget(megabytes=8_000, states=2))
     assert found.limit is not None
     assert found.limit.kind == "states"
+
+
+# -- limits
+
+
+def wide_table(states: int):
+    """A world given state by state, with features of so many values that all their combinations are beyond counting; and its matrix."""
+    rng = random.Random(states)
+    moves = {
+        label: [sorted({min(s + 1 + rng.randrange(3), states - 1) for _ in range(count)}) for s in range(states)]
+        for label, count in (("a", 2), ("b", 1))
+    }
+    moves["b"] = [[s] if rng.random() < 0.5 else after for s, after in enumerate(moves["b"])]
+    holes = {s for s in range(1, states - 1) if rng.random() < 0.1}
+    rows, sparse = {}, pytest.importorskip("scipy.sparse")
+    for label, targets in moves.items():
+        entries = [(1 / len(after), s, t) for s, after in enumerate(targets) for t in after]
+        chances, sources, after = zip(*entries, strict=True)
+        rows[label] = sparse.coo_array((chances, (sources, after)), shape=(states, states))
+    features = {
+        "hole": [int(s in holes) for s in range(states)],
+        **{name: [s * factor % 997 for s in range(states)] for name, factor in (("x", 31), ("y", 57), ("z", 7))},
+    }
+    starts = range(0, states, 5)
+    task = polvet.from_matrix(rows, features=features, start=starts, fail="hole == 1", goal=[states - 1])
+    return task, moves, holes, starts
+
+
+def test_faults_of_a_table_with_many_features_are_those_of_the_definition():
+    task, moves, holes, starts = wide_table(5_500)
+    goal, ended = 5_499, holes | {5_499}
+    unsafe, grown = set(holes), True
+    while grown:
+        fresh = {
+            s for s in range(5_500) if s not in unsafe | {goal} and all(unsafe & set(m[s]) for m in moves.values())
+        }
+        unsafe, grown = unsafe | fresh, bool(fresh)
+    chosen = {s: "ab"[s % 2] for s in range(5_500)}
+    reached, pending = set(starts), list(starts)
+    while pending:
+        s = pending.pop()
+        fresh = set() if s in ended else set(moves[chosen[s]][s]) - reached
+        reached |= fresh
+        pending += fresh
+    wanted = {s for s in reached - unsafe - ended if unsafe & set(moves[chosen[s]][s])}
+    found = task.policy(lambda state: chosen[state["s"]]).faults()
+    assert found.exhaustive
+    assert len(wanted) > 20
+    assert {fault.state["s"] for fault in found} == wanted
+
+
+def many_edges(count: int):
+    """A model of many edges over variables with many values, and a clock that each look at an edge of a smaller game moves on."""
+    m = ModelBuilder("many")
+    x, y, z = m.int("x", 0, count, initial=0), m.int("y", 0, 3_000, initial=0), m.int("z", 0, 3_000, initial=0)
+    for k in range(count):
+        m.edge("go", guard=x == k, to={x: k + 1, y: k % 3_000, z: 7 * k % 3_000})
+    task = m.task(start=(x < 3) & (y == 0) & (z == 0), fail=x == count)
+    return compile_policy(fit(task, CallablePolicy(("x", "y", "z"), ("go",), lambda state: "go")))
+
+
+def test_smaller_games_keep_the_time_limit_while_they_are_made(monkeypatch):
+    now = [0.0]
+    looked_at = []
+    true_told = View.told
+
+    def told(view, test):
+        now[0] += 1.0
+        looked_at.append(test)
+        return true_told(view, test)
+
+    monkeypatch.setattr(View, "told", told)
+    bound = many_edges(600)
+    found = all_faults(bound, Decider(bound.task), budget=Budget(5.0, clock=lambda: now[0]))
+    assert 5 <= len(looked_at) < 20  # two tests of an edge may be told after the last look at the clock
+    assert found.limit is not None
+    assert found.limit.kind == "time"
+
+
+def test_no_faults_on_some_runs_is_not_no_faults_where_a_limit_ended_the_search():
+    """All runs from most starts are safe; what would be faulty is behind the limit on states, and fuzzing hardly comes there."""
+    m = ModelBuilder("hidden")
+    x, lost = m.int("x", 0, 100_000, initial=0), m.bool("lost", initial=False)
+    m.edge("go", guard=x < 100_000, to={x: x + 1})
+    m.edge("jump", guard=x == 99_000, to={lost: True})
+    task = polvet.Task(m.task(start=x == 0, fail=lost))
+    found = task.policy(lambda state: "jump" if state["x"] == 99_000 else "go").faults(
+        max_states=500, budget=10, max_steps=50
+    )
+    assert (len(found), found.exhaustive) == (0, False)
+    assert found.verdict is polvet.Verdict.UNKNOWN
+    assert "limit of 500 states" in str(found.reason)
+
+
+def test_a_function_that_takes_its_time_ends_an_analysis_soon_after_its_limit():
+    now, asked = [0.0], []
+
+    def function(state):
+        asked.append(state)
+        now[0] += 0.01
+        return "go"
+
+    m = ModelBuilder("slow")
+    x = m.int("x", 0, 40_000, initial=0)
+    m.edge("go", guard=x < 40_000, to={x: x + 1})
+    m.edge("stay", to={})
+    task = m.task(start=x >= 0, fail=x < 0)
+    bound = compile_policy(fit(task, CallablePolicy(("x",), ("go", "stay"), function)))
+    states = bound.compiled.pack_starts(Starts.of(task))
+    judge = _Judge(bound, Decider(task), Budget(5.0, clock=lambda: now[0]))
+    judge.number(states)
+    judge.judge()
+    assert 500 <= len(asked) < 1_000
+    assert judge.limit is not None
+    assert judge.open == len(states) - len(asked)

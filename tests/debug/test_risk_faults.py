@@ -6,10 +6,7 @@ import random
 from fractions import Fraction
 from itertools import product
 
-import pytest
-
 from polvet.debug.risk_faults import find_risk_faults
-from polvet.errors import InputError
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import compile_policy
 from tests.attack.risk_bound import expected, ruled_world
@@ -19,13 +16,13 @@ NEAR = 1 + Fraction(1, 10**9)
 
 
 def worlds(folder, count=WORLDS, seed=0):
-    """Yield random worlds that are no chains, in which there is something to choose and to lose."""
+    """Yield random worlds in which there is something to choose and to lose."""
     found = 0
     while found < count:
         rng = random.Random(seed)
         seed += 1
         world = ruled_world(rng, folder)
-        if world is None or world.small.chain or not world.worst or not _chooses(world):
+        if world is None or not world.worst or not _chooses(world):
             continue
         found += 1
         yield rng, world, compile_policy(load_fitted(world.task, world.subjects.policy))
@@ -110,12 +107,3 @@ def test_faults_are_those_of_the_definition(tmp_path):
     met, crossing, shown = map(sum, zip(*(compared(*world) for world in worlds(tmp_path)), strict=True))
     assert met > 20
     assert min(crossing, shown) > 5
-
-
-def test_chains_have_nothing_to_choose(tmp_path):
-    for seed in range(1000):
-        world = ruled_world(random.Random(seed), tmp_path)
-        if world is not None and world.small.chain:
-            break
-    with pytest.raises(InputError, match="Markov chain"):
-        find_risk_faults(compile_policy(load_fitted(world.task, world.subjects.policy)), Fraction(1, 2))

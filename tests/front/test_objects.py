@@ -10,6 +10,7 @@ import pytest
 
 import polvet
 from polvet.domains.shipped import shipped_files
+from polvet.errors import InputError
 
 pytestmark = pytest.mark.slow
 ROWS = 10_000
@@ -216,3 +217,13 @@ def test_an_object_is_judged_repaired_saved_and_read_again_by_its_library(kind, 
     fresh = task.policy(saved).fitted.policy
     assert np.array_equal([task.labels.index(fresh.outputs[k]) for k in fresh.choose(rows)], wanted)
     assert len(faults) == 0 or (wanted != same).any()
+
+
+def test_the_network_of_an_agent_is_refused_and_the_agent_named():
+    library = pytest.importorskip("stable_baselines3")
+    gymnasium = pytest.importorskip("gymnasium")
+    model = library.PPO("MlpPolicy", gymnasium.make("FrozenLake-v1"), n_steps=8, batch_size=8, device="cpu")
+    task = polvet.load("gym:FrozenLake-v1")
+    with pytest.raises(InputError, match="Give the model itself"):
+        task.policy(model.policy)
+    assert task.policy(model).digest

@@ -45,6 +45,22 @@ class Stated(Ledge):
         raise TypeError("not to be copied")
 
 
+class Remade(Ledge, gymnasium.utils.EzPickle):
+    """As LunarLander is: a copy is made anew from its arguments, and what was made at reset is missing in it."""
+
+    def __init__(self):
+        gymnasium.utils.EzPickle.__init__(self)
+        self.body = None
+
+    def reset(self, *, seed=None, options=None):
+        self.body = object()
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        assert self.body is not None, "You forgot to call reset()"
+        return super().step(action)
+
+
 def over_the_edge(observation, info):
     return bool(observation[0] >= 9)
 
@@ -75,6 +91,26 @@ def test_user_functions_put_an_environment_back():
     env.step(1), env.step(1)
     world.load(saved, 3)
     assert env.place == saved
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: gymnasium.wrappers.OrderEnforcing(env)])
+def test_what_would_begin_anew_when_it_is_copied_is_refused_and_put_back_by_functions(wrap):
+    trials = Trials(episodes=4, horizon=12, seed=1)
+    with pytest.raises(InputError, match="snapshot"):
+        fuzz_environment(wrap(Remade()), lambda seen: 1, over_the_edge, trials)
+
+    def restore(env, place):
+        env.unwrapped.place = place
+
+    by_hand = fuzz_environment(
+        wrap(Remade()),
+        lambda seen: 1,
+        over_the_edge,
+        trials,
+        snapshot=lambda env: env.unwrapped.place,
+        restore=restore,
+    )
+    assert {int(one.observation[0]) for one in by_hand.suspicions} == {6}
 
 
 def test_what_cannot_be_copied_is_refused_with_a_hint():

@@ -52,7 +52,7 @@ def some_states(semantics: Semantics) -> list[State]:
 
 
 def slow_moves(semantics: Semantics, state: State):
-    moves = semantics.moves(state)
+    moves = semantics.operators(state)
     return sorted(
         (move.label or "", move.edges, [(float(o.probability), o.state) for o in move.outcomes]) for move in moves
     )

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 import polvet
+from polvet.cli.app import run
 
 SLOW = """dtmc
 const int N;
@@ -104,3 +105,12 @@ def test_the_expected_steps_of_a_ring_from_its_worst_start_are_a_fraction(tmp_pa
     (tmp_path / "ring.prism").write_text(_herman(n))
     found = polvet.load(tmp_path / "ring.prism").check('filter(max, R{"steps"}=? [F "stable"], "init")')
     assert found.exact == most
+
+
+def test_a_negative_reward_is_named_as_the_model_writes_it(tmp_path, capsys):
+    model = (
+        'mdp\nmodule m\nx : [0..2] init 0;\n[a] x<2 -> (x\'=x+1);\nendmodule\nrewards "c"\nx<1 : -3*x-3;\nendrewards\n'
+    )
+    (tmp_path / "m.prism").write_text(model)
+    assert run(["check", str(tmp_path / "m.prism"), "--property", 'R{"c"}min=? [F x=2]']) == 30
+    assert "the reward c, accumulated over exit is -3 in some state" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polvet.errors import InputError, Where
+from polvet.model.evaluate import compile_expression
 from polvet.model.expressions import (
     ArrayBuild,
     ArrayLiteral,
@@ -22,6 +23,10 @@ from polvet.model.expressions import (
     Name,
     RealLiteral,
     Unary,
+    conjunction,
+    conjuncts,
+    disjunction,
+    disjuncts,
     literal,
 )
 from polvet.model.infix import MAX_CHAIN, MAX_DEPTH, MAX_LENGTH, dump_expression, parse_expression, unquoted
@@ -254,3 +259,12 @@ def test_random_texts_end_in_an_expression_or_an_input_error() -> None:
             read += 1
             assert parse_expression(dump_expression(result)) == result
     assert read > 20
+
+
+@pytest.mark.parametrize(("join", "parts"), [(conjunction, conjuncts), (disjunction, disjuncts)])
+def test_as_many_operands_as_a_table_has_rows_need_no_deep_recursion(join, parts):
+    operands = [Binary("=", Name("x"), IntLiteral(k)) for k in range(20_000)]
+    whole = join(*operands)
+    assert list(parts(whole)) == operands  # in their order
+    holds = compile_expression(whole, {"x": 0})
+    assert [holds((x,)) for x in (0, 19_999, 20_000)] == ([True, True, False] if join is disjunction else [False] * 3)

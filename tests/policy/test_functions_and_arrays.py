@@ -1,7 +1,9 @@
 """Policies that are Python functions in a file, and Q-tables as arrays and frames: read, verified, certified, written back."""
 
+import io
 import json
 import pickle
+import random
 import subprocess
 import sys
 
@@ -10,8 +12,9 @@ import pytest
 
 import polvet
 from polvet.cli.app import run
-from polvet.errors import InputError
+from polvet.errors import InputError, Where
 from polvet.policy import load_policy, save_policy
+from polvet.policy.arrays import table_from_numpy
 
 WALK = """
 def cautious(state):
@@ -311,3 +314,35 @@ def test_pandas_objects_are_tables_in_and_out():
         assert task.policy(again).verify().verdict is polvet.Verdict.SAFE, name
     with pytest.raises(InputError, match="columns"):
         task.policy(pandas.DataFrame({"a": [1]}))
+
+
+def test_a_damaged_array_is_read_or_refused():
+    """Bytes of real files are changed, left out, put in; heads of numpy's files are texts that Python's tokenizer reads."""
+    rng, refused = random.Random(0), 0
+    sources = []
+    for array in (
+        np.arange(6).reshape(2, 3),
+        np.ones((2, 2, 2), dtype=np.float32),
+        np.array([0, 1, 2], dtype=np.uint8),
+    ):
+        for save in (np.save, np.savez):
+            stored = io.BytesIO()
+            save(stored, array)
+            sources.append(stored.getvalue())
+    for _ in range(6_000):
+        data = bytearray(rng.choice(sources))
+        place, size = rng.randrange(len(data)), rng.randrange(3)
+        data[place : place + size] = bytes(rng.choice(b"0123'(),\"<fiuO {}:\x00\xff") for _ in range(rng.randrange(4)))
+        try:
+            table_from_numpy(bytes(data), Where("q.npy"))
+        except InputError:
+            refused += 1
+    assert 500 < refused < 6_000
+
+
+@pytest.mark.parametrize("most", [10**5, 10**12])
+def test_an_action_of_a_huge_number_takes_no_memory(most):
+    stored = io.BytesIO()
+    np.save(stored, np.array([[0, most]] * 200))
+    with pytest.raises(InputError, match="actions"):
+        table_from_numpy(stored.getvalue(), Where("q.npy"))

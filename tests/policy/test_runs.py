@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from polvet.budget import Budget
 from polvet.errors import InputError, ModelError
 from polvet.mdp.build import build, build_exactly
-from polvet.model.automata import ModelType
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
@@ -122,8 +121,7 @@ def test_the_policys_state_space_is_the_interpreters(world):
     assert fast.mdp.states == slow.mdp.states == len(reached(world, any_order=False))
     assert fast.mdp.choices == slow.mdp.choices
     assert sorted(fast.mdp.probability) == pytest.approx(sorted(slow.mdp.probability), rel=1e-12)
-    if task.network.model.type is not ModelType.DTMC:  # a chain's choices have no label of their own
-        assert sorted(fast.labels.tolist()) == sorted(slow.labels.tolist())
+    assert sorted(fast.labels.tolist()) == sorted(slow.labels.tolist())
 
 
 def counter(fail=5):

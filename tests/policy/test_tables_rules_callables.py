@@ -83,6 +83,10 @@ def test_a_state_without_row_and_default_is_an_input_error_that_shows_it(tmp_pat
         ({"rows": [{"state": {"x": 0, "on": 1}, "scores": [1, "2"]}]}, r"scores\[1\]"),
         ({"rows": [{"state": {"x": 0, "on": 1}}]}, "either 'scores' or an 'action'"),
         ({"rows": [{"state": {"x": 0, "on": 1}, "action": "a"}] * 2}, r"rows\[1\]: this state has two rows"),
+        (
+            {"rows": [{"state": {"x": 2**31 - k, "on": 1}, "action": "a"} for k in (1, 2)]},
+            r"rows\[1\]: .*x=2147483648.* in float32",
+        ),
         ({"rows": [{"state": {"x": 10**39, "on": 1}, "action": "a"}]}, r"rows\[0\].state.x: the number is too large"),
         ({"rows": 3}, "'rows' must be a list"),
         ({"inputs": ["x", "x"]}, "'x' stands twice"),

@@ -59,12 +59,13 @@ def trees(inputs):
 def test_a_policy_over_computed_inputs_becomes_safe_and_reaches_the_goal(tmp_path, capsys, made, method, inputs):
     task, policy = world(tmp_path, inputs), tmp_path / ("policy.onnx" if made is network else "policy.json")
     save_policy(made(inputs), policy)
-    options = ["--method", method, "--kind", "goal", "--json"]
+    code = ["--allow-code"]  # one of the inputs is a Python function
+    options = ["--method", method, "--kind", "goal", "--json", *code]
     assert run(["debug", str(task), str(policy), "-o", str(tmp_path / "d"), *options]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["outcome"], told["figures"]["goal_percent"], told["checked"]) == ("safe", 100, True)
     after = load_task(task)
-    assert run(["certify", told["certificate"], "--task", str(task), "--policy", told["policy"]]) == 0
+    assert run(["certify", told["certificate"], "--task", str(task), "--policy", told["policy"], *code]) == 0
     assert after.reading.inputs == inputs
     capsys.readouterr()
 

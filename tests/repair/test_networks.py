@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polvet.budget import Budget
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of, reference_scores
 from polvet.policy.rounding import possible_choices
 from polvet.policy.save import save_policy
+from polvet.repair import demands
 from polvet.repair.gated_units import add_gates
 from polvet.repair.repair import Options, repair
 from tests.policy.graphs import random_graph
@@ -102,6 +104,28 @@ def test_the_last_layer_alone_changes_where_nothing_is_kept():
         np.array_equal(new.weights, old.weights)
         for new, old in zip(made.policy.layers[:-1], network.layers[:-1], strict=True)
     )
+
+
+def test_gates_keep_the_time_limit(monkeypatch):
+    """Each row that a network is asked about takes a second here: the gates of a hundred faults would take hundreds."""
+    rng = np.random.default_rng(3)
+    fitted = fit(TASK, random_network(rng, (5,)))
+    faults = random_faults(rng, fitted, 100)
+    asked = []
+
+    def slowly(policy, rows, allowed):
+        asked.extend(rows)
+        return possible_choices(policy, rows, allowed)
+
+    monkeypatch.setattr(demands, "BLOCK", 1)
+    monkeypatch.setattr(demands, "possible_choices", slowly)
+    made = repair(fitted, faults, Options(method="units"), budget=Budget(20, clock=lambda: float(len(asked))))
+    assert made.limit is not None
+    assert made.limit.kind == "time"
+    assert len(asked) == 20 + len(faults)  # which faults are left is looked at after the limit
+    assert {fault.state for fault in made.fixed} == {
+        fault.state for fault in faults if taken(fitted.policy, fault.state) <= set(fault.safe_actions)
+    }
 
 
 @pytest.mark.parametrize("ending", ["onnx", "nnet"])

@@ -246,7 +246,7 @@ def test_a_journal_that_names_files_outside_its_folder_is_refused(tmp_path):
     with open(folder / "journal", "ab") as journal:
         figures = {"reason": None, "seconds": 0}
         journal.write(line_of({"iteration": 0, "step": "strengthen", "figures": figures, "files": files}))
-    with pytest.raises(InputError, match="not in the folder"):
+    with pytest.raises(InputError, match="not in its own folder"):
         make_report(folder)
 
 

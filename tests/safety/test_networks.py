@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from polvet import _core
 from polvet.budget import Budget
 from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.errors import InputError, LimitReached, Where
+from polvet.jani.write import dump_model
 from polvet.model.network import OutOfBounds
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.safety import ALGORITHMS, ORDERS, Decider, Verdict, prove
 from polvet.safety.decide import ActionOrder
 from polvet.sources import load_task
-from tests.safety.networks import all_states, random_task, unsafe_states
+from tests.safety.networks import all_states, random_model, random_task, unsafe_states
 
 SEARCHES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.search)
 
@@ -117,6 +119,19 @@ def test_a_policy_as_order_is_asked_first(tmp_path: Path) -> None:
     assert {s for s, a in zip(states, found, strict=True) if a.verdict is Verdict.UNSAFE} == unsafe
     with pytest.raises(InputError, match="needs a policy"):
         Decider(task, order=ActionOrder("policy"))
+
+
+def test_a_preferred_label_without_edges_is_no_preference_and_an_unknown_one_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "idle.jani"
+    model = random_model(random.Random(6))
+    path.write_text(dump_model(replace(model, actions=(*model.actions, "idle"))), encoding="utf-8")
+    task = load_task(path, TaskOptions(fail="x == 2 && y >= 1"))
+    assert "idle" not in task.network.labels
+    states = all_states(task)
+    found = Decider(task, order=ActionOrder("policy", preference=lambda state: "idle")).decide(states)
+    assert {s for s, a in zip(states, found, strict=True) if a.verdict is Verdict.UNSAFE} == unsafe_states(task, states)
+    with pytest.raises(InputError, match=r"'idel' is no label of the model\."):
+        Decider(task, order=ActionOrder("policy", preference=lambda state: "idel")).decide(states)
 
 
 COUNTER = """

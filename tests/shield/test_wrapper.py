@@ -282,7 +282,7 @@ def test_a_right_abstraction_agrees_and_wrong_ones_are_found_out(lake):
     wrong = {
         "state": {"state_of": transposed, "labels": lake.labels},
         "labels": {"state_of": place_of, "labels": ("up", "down", "right", "left")},
-        "variable": {"state_of": lambda s: {"s": int(s)}, "labels": lake.labels},
+        "variable": {"state_of": lambda s: {"column": int(s) % 4}, "labels": lake.labels},
         "start": {"state_of": lambda s: place_of(min(15, int(s) + 1)), "labels": lake.labels},
     }
     for name, given in wrong.items():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 
 import pytest
 import z3
@@ -246,3 +247,40 @@ def test_what_cannot_be_read_is_an_input_error(tmp_path):
     file.write_text(HEAD + "f(A) -> Com_1(f(A +))\n)")
     with pytest.raises(InputError, match=":5"):
         load_fmp(file)
+
+
+FORMS = """(declare-sort Loc 0) (define-fun init_main ((pc^0 Loc) (x^0 Int) (y^0 Int)) Bool (cfg_init pc^0 l0 true))
+(define-fun next_main ((pc^0 Loc) (x^0 Int) (y^0 Int) (pc^post Loc) (x^post Int) (y^post Int)) Bool
+(or (cfg_trans2 pc^0 l0 pc^post l1 (exists ((k Int)) (and (<= 1 x^0) (= x^post (+ x^0 (- 1))) (= y^post (* 2 y^0)))))
+(cfg_trans2 pc^0 l1 pc^post l0 (or (and (= x^post x^0) (= y^post k)) (< x^0 y^0)))))"""
+WORDS = ["(", ")", "()", "(())", "and", "or", "exists", "true", "Int", "-", "=", "9" * 5_000, "cfg_trans2", "(x Int)"]
+
+
+def test_a_damaged_system_is_read_or_refused(tmp_path):
+    """Words and whole forms are left out, doubled and put in each other's place."""
+    rng, words = random.Random(0), re.findall(r"[()]|[^\s()]+", FORMS)
+    closing = {}
+    stack = []
+    for place, word in enumerate(words):
+        if word == "(":
+            stack.append(place)
+        elif word == ")":
+            closing[stack.pop()] = place
+    refused = 0
+    for _ in range(3_000):
+        first = rng.randrange(len(words))
+        last = closing.get(first, first) if words[first] != ")" else first
+        instead = rng.choice(
+            [[], [rng.choice(WORDS)], words[first : last + 1] * 2, ["(", *words[first : last + 1], ")"]]
+        )
+        try:
+            text = " ".join([*words[:first], *instead, *words[last + 1 :]]).replace("( ", "(")
+            parse_its(text, Where("x.smt2"))
+        except InputError:
+            refused += 1
+    assert 300 < refused < 3_000
+    for deep in ("(" * 100_000 + ")" * 100_000, "(declare-sort" + " (or" * 5_000 + ")" * 5_001):
+        with pytest.raises(InputError):
+            parse_its(FORMS + deep, Where("x.smt2"))
+    with pytest.raises(InputError, match="is no term"):
+        koat("f(A) -> Com_1(f(" + "+".join("A" * 50_000) + "))")

@@ -12,7 +12,7 @@ import pytest
 
 import polvet.check.flow as flow_module
 import polvet.check.grid as grid_module
-from polvet.budget import UNLIMITED
+from polvet.budget import UNLIMITED, Budget
 from polvet.check.checker import Accepted, Subjects, check
 from polvet.check.flow import Flow, Moves
 from polvet.check.grid import Grid
@@ -29,7 +29,7 @@ from polvet.verify import grid as engine
 from polvet.verify.certificates import certificate_of
 from polvet.verify.grid_trial import GridTrial
 from polvet.verify.portfolio import verify
-from polvet.verify.verdicts import Safe
+from polvet.verify.verdicts import Safe, Unknown
 
 TRUE_STORED, TRUE_OUTPUTS, TRUE_WAYS = Moves._stored, Flow._possible_outputs, Moves._ways
 TRUE_TRUTH, TRUE_BOXES = flow_module.truth_of, Moves.boxes
@@ -168,3 +168,22 @@ def test_a_run_that_goes_away_for_long_needs_the_steps_it_takes(tmp_path):
     GridTrial(bound, grid, marks, Plan(15, 1, 0, ()), seed=3).run(UNLIMITED)  # 0.98 ** 12 * 15 < 12
     with pytest.raises(RuntimeError, match="never came back"):
         GridTrial(bound, grid, marks, Plan(5, 1, 0, ()), seed=3).run(UNLIMITED)
+
+
+def test_the_time_limit_is_kept_while_sets_are_followed(tmp_path, monkeypatch):
+    """Nothing is ever back in listed cells here, and each step of all sets together takes a second."""
+    bound, _ = loaded(tmp_path)
+    true_step, steps = Flow.step, []
+
+    def step(flow, sets):
+        steps.append(len(sets))
+        return true_step(flow, sets)
+
+    monkeypatch.setattr(Flow, "step", step)
+    monkeypatch.setattr(
+        Grid, "inside", lambda grid, marks: lambda low, high, source: np.zeros(len(low), dtype=np.bool_)
+    )
+    found = verify(bound, method="grid", budget=Budget(3, clock=lambda: float(len(steps))))
+    assert isinstance(found, Unknown)
+    assert found.reason == "time limit of 3 s reached"
+    assert len(steps) == 3

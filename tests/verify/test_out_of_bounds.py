@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from polvet.budget import Budget
+from polvet.cli.app import run
 from polvet.errors import InputError
 from polvet.model.network import OutOfBounds
 from polvet.model.restrict import restrict
@@ -93,3 +95,39 @@ def test_random_tasks_get_the_interpreters_verdict(world):
     for method in METHODS.words:
         found = verify(compile_policy(fitted), method=method, budget=Budget(seconds=5.0))
         assert found.verdict is Verdict.UNKNOWN or found.verdict.value == expected, method
+
+
+STAGED = [
+    {"ref": "x", "value": {"op": "+", "left": "x", "right": 1}, "index": 0},
+    {"ref": "y", "value": {"op": "+", "left": "y", "right": "x"}, "index": 1},
+]
+FRACTION = {"op": "/", "left": 1, "right": {"op": "+", "left": 1, "right": "x"}}
+
+
+@pytest.mark.parametrize("kind", ["staged", "fraction"])
+def test_a_method_whose_proof_the_checker_cannot_read_says_so_and_explicit_search_answers(tmp_path, capsys, kind):
+    """Assignments that follow one another, or probabilities that are fractions of variables, with operators disabled."""
+    destinations = [{"location": "l", "assignments": STAGED if kind == "staged" else STAGED[:1]}]
+    if kind == "fraction":
+        rest = {"op": "-", "left": 1, "right": FRACTION}
+        destinations = [{**destinations[0], "probability": {"exp": part}} for part in (FRACTION, rest)]
+    numbers = {"kind": "bounded", "base": "int", "lower-bound": 0, "upper-bound": 4}
+    edge = {"location": "l", "action": "a", "destinations": destinations}
+    automaton = {"name": "m", "locations": [{"name": "l"}], "initial-locations": ["l"], "edges": [edge]}
+    document = {
+        "jani-version": 1,
+        "name": "m",
+        "type": "mdp",
+        "variables": [{"name": name, "type": numbers, "initial-value": 0} for name in "xy"],
+        "actions": [{"name": "a"}],
+        "automata": [automaton],
+        "system": {"elements": [{"automaton": "m"}]},
+    }
+    (tmp_path / "m.jani").write_text(json.dumps(document))
+    rules = {"format": "rules/1", "rules": [{"when": "true", "action": "a"}]}
+    (tmp_path / "p.json").write_text(json.dumps(rules))
+    # By hand: y is x's sum, so that x=3 (y would be 6) is never reached; without y nothing stops before x=4.
+    words = [str(tmp_path / "m.jani"), str(tmp_path / "p.json"), "--fail", "x=3", "--out-of-bounds", "disable"]
+    assert run(["verify", *words, "--method", "abstraction"]) == 20
+    assert "operators that leave the bounds are disabled, and" in capsys.readouterr().out
+    assert run(["verify", *words]) == (0 if kind == "staged" else 10)

@@ -310,7 +310,8 @@ def test_a_shield_does_not_guess_about_other_environments():
     with pytest.raises(InputError, match="no value for s"):
         shield.allowed({"pos0": 1})
     with pytest.raises(InputError, match="Give state_of"):
-        polvet.from_gym(Farm()).check_abstraction(Farm())
+        polvet.from_gym(Farm()).check_abstraction(gymnasium.make("CliffWalking-v1"))
+    assert polvet.from_gym(Farm()).check_abstraction(Farm()).agrees
 
 
 def test_features_that_tell_states_apart_name_a_state():

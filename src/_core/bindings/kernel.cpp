@@ -37,6 +37,7 @@ static std::shared_ptr<Program> make_program(nb::dict d) {
     p->words = nb::cast<uint32_t>(d["words"]);
     p->variables = nb::cast<uint32_t>(d["variables"]);
     p->slots = nb::cast<uint32_t>(d["slots"]);
+    p->most_branches = nb::cast<uint64_t>(d["most_branches"]);
     p->masks = nb::cast<std::vector<uint64_t>>(d["masks"]);
     auto field = [](nb::handle h) {
         auto t = nb::cast<nb::tuple>(h);
@@ -108,7 +109,8 @@ void bind_kernel(nb::module_& m) {
         .value("INDEX", Fault::INDEX)
         .value("WRITTEN_TWICE", Fault::WRITTEN_TWICE)
         .value("PROBABILITY", Fault::PROBABILITY)
-        .value("NOT_FINITE", Fault::NOT_FINITE);
+        .value("NOT_FINITE", Fault::NOT_FINITE)
+        .value("TOO_MANY", Fault::TOO_MANY);
 
     nb::class_<Program>(m, "Program")
         .def_static(

@@ -223,6 +223,7 @@ private:
     POLVET_NOINLINE void expand(uint32_t s) {
         expansion_.clear();
         if (!machine_.expand(store_.state(s), expansion_)) broken(s);
+        if (expansion_.branches() > MANY_BRANCHES) poll();
         Row& row = rows_[s];
         if (raw_.size() / words() + expansion_.branches() >= NONE) throw Stop{Status::STATES};
         const uint32_t raw = uint32_t(raw_.size() / words());

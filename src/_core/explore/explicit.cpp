@@ -193,6 +193,7 @@ uint64_t Reachability::add_starts(const uint64_t* states, size_t count) {
 
 size_t Reachability::plan(size_t most) {
     size_t count = 0;
+    const size_t large = policy.threads ? CHUNK : BATCH;
     const auto next = [&]() -> Chunk& {
         if (count == chunks_.size()) chunks_.emplace_back();
         chunks_[count].clear();
@@ -206,7 +207,7 @@ size_t Reachability::plan(size_t most) {
             Chunk& chunk = next();
             chunk.shard = s;
             chunk.begin = shards_[s].head;
-            chunk.end = shards_[s].head = std::min(chunk.begin + CHUNK, shard_size(s));
+            chunk.end = shards_[s].head = std::min(chunk.begin + large, shard_size(s));
             some = true;
         }
     }
@@ -216,7 +217,7 @@ size_t Reachability::plan(size_t most) {
         Chunk& chunk = next();
         chunk.again = true;
         chunk.begin = ties_head_;
-        chunk.end = ties_head_ = std::min(ties_head_ + CHUNK, ties_.size());
+        chunk.end = ties_head_ = std::min(ties_head_ + large, ties_.size());
     }
     return count;
 }
@@ -279,7 +280,7 @@ void Reachability::close(unsigned threads, Limits& limits) {
     while (reached == Reached::OPEN) {
         status = limits.poll(bytes(), expanded, size());
         if (status != Status::DONE) return;
-        const size_t count = plan(threads * CHUNKS_PER_THREAD);
+        const size_t count = plan(threads * policy.patience(CHUNKS_PER_THREAD));
         if (count == 0) {
             reached = Reached::CLOSED;
             return;

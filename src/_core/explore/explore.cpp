@@ -46,6 +46,7 @@ namespace {
 
 constexpr size_t BATCH_BRANCHES = 256, BATCH_STATES = 64;  // of one thread alone: what the nearest cache holds
 constexpr size_t SLICE_STATES = 4096;                      // of each of several threads
+constexpr size_t SLICE_BRANCHES = 1 << 20;
 
 template <class States> class Search {
 public:
@@ -76,9 +77,11 @@ public:
 private:
     // Go on from state `head` until nothing is open, or so much that several threads are worth it; returns where that is.
     template <class Poll> size_t alone(Slice<States>& slice, size_t head, size_t wide, const Poll& poll) {
-        for (size_t until_poll = head; head < store_.size() && store_.size() - head < wide; head += slice.size()) {
-            if (head >= until_poll) {
-                until_poll = head + 2048;
+        size_t until_poll = head, made = 0;
+        for (; head < store_.size() && store_.size() - head < wide; head += slice.size()) {
+            if (head >= until_poll || made >= MANY_BRANCHES) {
+                until_poll = head + (options_.policy ? options_.policy->patience(2048) : 2048);
+                made = 0;
                 space_.status = poll(head);
                 if (space_.status != Status::DONE) break;
             }
@@ -86,9 +89,13 @@ private:
                 broke(slice);
                 break;
             }
+            made += slice.branches();
             slice.hash();
             for (size_t b = 0; b < slice.branches(); ++b) number(slice, b);
-            if (options_.build) slice.write_rows(space_.matrix);
+            if (options_.build && !slice.write_rows(space_.matrix)) {
+                broke(slice);
+                break;
+            }
         }
         return head;
     }
@@ -102,7 +109,7 @@ private:
         std::vector<Matrix> parts(options_.build ? threads : 0);
         Crew crew;
         Gate gate(threads, crew.stop);
-        size_t each = 0;  // with `head`, written by the first thread while the others wait
+        size_t each = 0, most = SLICE_STATES;  // with `head`, written by the first thread while the others wait
         bool over = false;
         std::atomic<uint64_t> done = head, known = store_.size();  // for whoever watches
         const auto full = [&](size_t at) {
@@ -112,19 +119,24 @@ private:
         };
         const auto plan = [&] {
             for (Matrix& part : parts) append_rows(space_.matrix, part);
+            for (auto& slice : slices)
+                if (slice->faulty >= 0 && space_.status == Status::DONE) broke(*slice);
             if (space_.status == Status::DONE) space_.status = full(head);
             if (space_.status == Status::DONE) head = alone(*slices[0], head, wide, full);
             over = head == store_.size() || space_.status != Status::DONE;
-            each = std::min((store_.size() - head + threads - 1) / threads, SLICE_STATES);
+            each = std::min((store_.size() - head + threads - 1) / threads, most);
+            most = std::min(2 * most, SLICE_STATES);
         };
         const auto number_all = [&] {
             for (auto& slice : slices) {
+                if (slice->first() != head) slice->forget();  // the one before it had too many branches to come to its end
                 if (slice->faulty >= 0) return broke(*slice);
                 for (size_t k = 0; k < slice->unknown.size(); ++k) {
                     if (k + 8 < slice->unknown.size()) store_.prefetch(slice->hash_of(slice->unknown[k + 8]));
                     number(*slice, slice->unknown[k]);
                 }
                 head += slice->size();
+                if (slice->branches() >= SLICE_BRANCHES) most = slice->size();
             }
         };
         const auto work = [&](size_t me) {
@@ -133,7 +145,7 @@ private:
                 if (me == 0) plan();
                 if (!gate.pass() || over) return;
                 const size_t from = std::min(head + me * each, store_.size()), to = std::min(from + each, store_.size());
-                if (mine.expand(from, to, SIZE_MAX)) mine.look_up();
+                if (mine.expand(from, to, SLICE_BRANCHES)) mine.look_up();
                 if (!gate.pass()) return;
                 if (me == 0) number_all();
                 if (!gate.pass()) return;

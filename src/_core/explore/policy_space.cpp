@@ -155,7 +155,7 @@ std::vector<uint8_t> Inspector::inspect(const uint64_t* starts, size_t count, Li
             seen_[start] = epoch_;
             size_t head = 0;
             while (head < queue.size() && nodes_[start].judgement == OPEN) {
-                if (looks++ % 16 == 0) status = limits.poll(bytes(), s, size());
+                if (looks++ % policy.patience(16) == 0 || e_.branches() > MANY_BRANCHES) status = limits.poll(bytes(), s, size());
                 if (steps_.size() > MOST_STEPS) status = Status::MEMORY;
                 if (status != Status::DONE) break;
                 const size_t first = head;

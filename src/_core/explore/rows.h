@@ -11,15 +11,17 @@ class RowWriter {
 public:
     explicit RowWriter(Machine& machine) : machine_(machine), rewards_(machine.program->step_rewards.size()), current_(rewards_) {}
 
-    // Append the row of `state`, whose moves are [move_begin, move_end) of the expansion.
-    void write(const uint64_t* state, const Expansion& e, uint32_t move_begin, uint32_t move_end, const std::vector<uint32_t>& ids,
+    // Append the row of `state`, whose moves are [move_begin, move_end) of the expansion; false where a reward of the state breaks.
+    bool write(const uint64_t* state, const Expansion& e, uint32_t move_begin, uint32_t move_end, const std::vector<uint32_t>& ids,
                Matrix& m) {
         m.rewards.resize(rewards_);
         std::vector<double> resting(rewards_, 0);
         if (rewards_ && move_begin != move_end) {
             for (size_t k = 0; k < rewards_; ++k)
-                if (const Piece& reward = machine_.program->state_rewards[k]; reward.entry >= 0)
+                if (const Piece& reward = machine_.program->state_rewards[k]; reward.entry >= 0) {
                     resting[k] = as_real(machine_.value(reward, state));
+                    if (machine_.fault != Fault::NONE) return false;
+                }
         }
         const bool uniform = machine_.program->uniform && move_end - move_begin > 1;
         const double share = uniform ? 1.0 / (move_end - move_begin) : 1.0;
@@ -39,6 +41,7 @@ public:
             }
         }
         m.choice_start.push_back(m.label.size());
+        return true;
     }
 
 private:

@@ -20,11 +20,9 @@ public:
 
     // Expand the states from `begin` on, before `end`, until there are so many branches; false where the model or the policy breaks.
     bool expand(size_t begin, size_t end, size_t branches) {
-        e_.clear();
-        rows_.clear();
-        origin_.clear();
-        ids.clear();
-        unknown.clear();
+        first_ = begin;
+        before_ = counts;
+        clear();
         if (chooser_) chooser_->clear();
         for (size_t number = begin; number < end && e_.branches() < branches; ++number) {
             const uint64_t* state = store_.state(number, room_.data());
@@ -43,6 +41,13 @@ public:
         if (chooser_ && !follow()) return false;
         tally();
         return true;
+    }
+
+    // Undo the last expansion.
+    void forget() {
+        clear();
+        counts = before_;
+        faulty = -1;
     }
 
     // Hash all branches, and fetch their places in the index ahead.
@@ -78,14 +83,18 @@ public:
         }
     }
 
-    void write_rows(Matrix& matrix) {
+    // False where the model breaks.
+    bool write_rows(Matrix& matrix) {
         uint32_t begin = 0;
         for (const Row& row : rows_) {
-            writer_.write(store_.state(row.state, room_.data()), e_, begin, row.move_end, ids, matrix);
+            const uint64_t* state = store_.state(row.state, room_.data());
+            if (!writer_.write(state, e_, begin, row.move_end, ids, matrix)) return broke(row.state, machine_.fault);
             begin = row.move_end;
         }
+        return true;
     }
 
+    size_t first() const { return first_; }
     size_t size() const { return rows_.size(); }
     size_t branches() const { return e_.branches(); }
     const uint64_t* branch(size_t b) const { return e_.words.data() + b * store_.words(); }
@@ -104,6 +113,14 @@ private:
         uint32_t state, move_end;
         bool stopped, stuck = false;
     };
+
+    void clear() {
+        e_.clear();
+        rows_.clear();
+        origin_.clear();
+        ids.clear();
+        unknown.clear();
+    }
 
     bool broke(size_t number, Fault why, bool policy = false) {
         faulty = int64_t(number);
@@ -163,6 +180,8 @@ private:
     std::vector<Row> rows_;
     std::vector<uint64_t> hashes_, room_;
     std::vector<uint32_t> origin_, ends_;
+    size_t first_ = 0;  // the state with which the last expansion began
+    Counts before_;     // that expansion
 };
 
 }  // namespace polvet

@@ -48,6 +48,8 @@ struct BoundPolicy {
     const Scorer* scorer = nullptr;
     const Enclosed* network = nullptr;     // where the scorer is a network: the one kind with several evaluations
     bool filtered = true, threads = true;  // threads: may be asked by several threads at once
+    // How often something may be done between two looks at limits: a function of Python takes its time.
+    size_t patience(size_t times) const { return threads ? times : 1; }
     Inputs inputs;
     std::shared_ptr<void> functions;       // a Python function of packed states that returns the values of the ASKED columns, or null
     std::vector<int32_t> label_of_output;  // -1: the model has no such label

@@ -40,7 +40,7 @@ public:
             while (next < end && lanes_.size() < LANES) enter(next++);
             if (!step(out)) return false;
             if (is_full()) forget();
-            if (++looks_ % 64 == 0 && !alive()) return true;
+            if (++looks_ % patience_ == 0 && !alive()) return true;
         }
         return true;
     }

@@ -56,7 +56,7 @@ public:
             if (!(remembers_ ? step(out) : step_without(out))) return false;
             if (is_full()) forget();
             judge();
-            if (++looks_ % 64 == 0 && !alive()) return true;
+            if (++looks_ % patience_ == 0 && !alive()) return true;
         }
         return true;
     }

@@ -26,6 +26,7 @@ protected:
         : machine_(policy.program),
           chooser_(policy),
           words_(policy.program->words),
+          patience_(policy.patience(64)),
           fail_(fail),
           goal_(goal),
           store_(make_store(policy.program->words)) {}
@@ -114,8 +115,8 @@ protected:
 
     Machine machine_;
     Chooser chooser_;
-    const size_t words_;
-    const int32_t fail_, goal_;  // conditions of the program
+    const size_t words_, patience_;  // patience_: steps of all lanes between two looks at limits
+    const int32_t fail_, goal_;      // conditions of the program
     std::vector<Node> nodes_;
     std::vector<double> probability_;  // per branch
     std::vector<uint32_t> target_;     // per branch: a node, or NOT_TAKEN

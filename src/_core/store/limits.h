@@ -7,6 +7,8 @@
 
 namespace polvet {
 
+constexpr uint64_t MANY_BRANCHES = 1 << 16;  // after so many, limits are looked at, however few states they belong to
+
 enum class Status : int32_t { DONE, TIME, MEMORY, STATES, INTERRUPTED, FAULT };
 
 // GameVerdicts (states done, states known) ten times a second; false: the user wants the work to stop.

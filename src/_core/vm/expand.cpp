@@ -245,6 +245,7 @@ bool Machine::expand(const uint64_t* state, Expansion& out) {
     if (!run(p.lead)) return false;
     leads_.swap(emitted_);
     sort_leads(leads_);
+    uint64_t room = p.most_branches;
     for (const Lead& lead : leads_) {
         const Joint& j = p.joints[lead.joint];
         const size_t others = j.menu_end - j.menu_begin;
@@ -253,6 +254,7 @@ bool Machine::expand(const uint64_t* state, Expansion& out) {
             continue;
         }
         const uint32_t* menus = p.menu_refs.data() + j.menu_begin;
+        uint64_t count = branches_of(lead.edge);  // of all operators that this edge leads, before one is made
         bool possible = true;
         for (size_t k = 0; k < others && possible; ++k) {
             const uint32_t m = menus[k];
@@ -262,11 +264,18 @@ bool Machine::expand(const uint64_t* state, Expansion& out) {
                 if (!run(p.menus[m])) return false;
                 sort_leads(emitted_);
                 menu_edges_[m].clear();
-                for (const Lead& e : emitted_) menu_edges_[m].push_back(e.edge);
+                menu_branches_[m] = 0;
+                for (const Lead& e : emitted_) {
+                    menu_edges_[m].push_back(e.edge);
+                    menu_branches_[m] += branches_of(e.edge);
+                }
             }
             possible = !menu_edges_[m].empty();
+            count = std::min(count, room + 1) * std::min(menu_branches_[m], room + 1);  // too many is enough to know
         }
         if (!possible) continue;
+        if (count > room) return fail(Fault::TOO_MANY);
+        room -= count;
         chosen_.resize(others + 1);
         chosen_[0] = lead.edge;
         edge_at_.assign(others, 0);

@@ -15,6 +15,7 @@ Machine::Machine(std::shared_ptr<const Program> program_)
       written_(program->slots),
       menu_edges_(program->menus.size()),
       menu_epoch_(program->menus.size()),
+      menu_branches_(program->menus.size()),
       chance_tables_(program->chances.edges.size()) {}
 
 void Machine::load(const std::vector<Load>& reads, const uint64_t* state) {

@@ -76,6 +76,7 @@ enum class Fault : int32_t {
     WRITTEN_TWICE,
     PROBABILITY,
     NOT_FINITE,
+    TOO_MANY,
 };
 
 struct Instruction {
@@ -130,6 +131,7 @@ struct Program {
     std::vector<int64_t> registers;  // initial contents: scratch defaults and constants
     std::vector<Field> fields;       // one per variable
     uint32_t words = 1, variables = 0, slots = 0;
+    uint64_t most_branches = 0;  // of the operators of several edges that one state may have
     std::vector<uint64_t> masks;
     std::vector<Jumps> jumps;
     std::vector<std::vector<int32_t>> tables;
@@ -241,6 +243,7 @@ private:
     bool execute_carefully(const uint64_t* state, size_t count, uint64_t* target);
     // Where an edge computes its branches' probabilities: those of the loaded state, else null. False on a fault.
     bool find_chances(const Edge& edge, const double*& computed);
+    uint64_t branches_of(int32_t edge) const { return program->edges[size_t(edge)].branch_end - program->edges[size_t(edge)].branch_begin; }
     uint64_t* begin_branch(const uint64_t* state, Expansion& out);  // room for one more branch, holding a copy of the state
     void forget_scratch();                                          // transient variables go back to their initial values
     void rewards_of(const uint64_t* source, size_t branch, Expansion& out);
@@ -253,7 +256,7 @@ private:
     int64_t result_ = 0;
     std::vector<Lead> emitted_, leads_;
     std::vector<std::vector<int32_t>> menu_edges_;
-    std::vector<uint64_t> menu_epoch_;
+    std::vector<uint64_t> menu_epoch_, menu_branches_;
     uint64_t epoch_ = 0;
     // Buffers of joined moves, kept to spare allocations: each participant's possible branches, and where the odometers stand.
     struct Possible {

@@ -3,6 +3,7 @@
 SOUND: a check passes only on what was decided: all faults of all states the policy reaches, percentages whose whole
 interval keeps the threshold. What a sample alone suggests is *unknown*, unless `sampled` says that this is enough.
 Without thresholds a policy of which no run reaches the goal does not pass (`acceptance/runs.py`).
+Faults say nothing of a start from which no policy surely avoids `fail`: there only the risk, %Unsafe or a proof lets a policy pass.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,11 @@ class Thresholds:
         """Return whether there is none."""
         stated = (self.max_faults, self.max_unsafe, self.min_goal, self.max_risk)
         return all(threshold is None for threshold in stated) and not self.proved
+
+    @property
+    def says_how_likely(self) -> bool:
+        """Return whether one of them bounds how likely runs fail, or from how many starts."""
+        return self.max_risk is not None or self.max_unsafe is not None or self.proved
 
     def with_default(self) -> Thresholds:
         """Return the thresholds with the default filled in."""
@@ -226,6 +233,10 @@ def judge_bound(
     proof += [_proof(bound, sampling, file)] if limits.proved else []
     evaluation = _evaluation(bound, sampling)
     runs = run_summary(bound, evaluation)
+    if not limits.says_how_likely and (analysis is None or analysis.faults):
+        runs = replace(runs, unsaid="how likely runs fail: --max-risk bounds it")
+    if not limits.says_how_likely and analysis is not None and analysis.unsafe_starts:
+        proof.append(_unstated_risk(bound, analysis, sampling))
     checks += _percentages(evaluation, limits)
     if thresholds.unstated:
         checks += _use(runs)
@@ -371,6 +382,15 @@ def _risk(bound: Bound, most: str | float, sampling: Sampling, file: Path | None
     checked = confirm(kind, certificate, about, found=spent(), budget=sampling.budget) if certificate else NO_KIND
     passing = Passing.PASSED if risk.verdict is Verdict.SAFE else Passing.FAILED
     return Check("risk", passing, risk.says, measure, checked)
+
+
+def _unstated_risk(bound: Bound, analysis: FaultAnalysis, sampling: Sampling) -> Check:
+    """What keeps a policy from passing by its faults where failing cannot surely be avoided: nobody bounded the risk."""
+    says = f"no policy surely avoids failing from {len(analysis.unsafe_starts):,} of the start states, about which faults say nothing"
+    if not bound.task.avoid.names:
+        risk = judge_risk(bound, Fraction(0), budget=sampling.budget.share(0.3), seed=sampling.seed)
+        says += f"; the policy {risk.says.partition(',')[0]}"
+    return Check("risk", Passing.UNKNOWN, f"{says}: state what is allowed by --max-risk, or --max-unsafe")
 
 
 def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:

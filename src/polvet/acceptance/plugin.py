@@ -11,7 +11,7 @@ polvet itself is imported when the first such test runs, so that other test suit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,9 @@ OPTIONS = (
     ("--polvet-min-goal", "polvet_min_goal", float, "At least so many percent of the runs reach the goal."),
     ("--polvet-max-risk", "polvet_max_risk", str, "Runs fail with at most this probability, at worst."),
 )
+CHECKS = {"max_faults": "faults", "max_unsafe": "unsafe", "min_goal": "goal", "max_risk": "risk"}
+"""The check that each threshold asks for."""
+JUDGED: pytest.StashKey[GateResult] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for option, name, kind, meaning in OPTIONS:
         group.addoption(option, dest=name, type=kind, default=None, help=meaning)
         parser.addini(name, meaning)
+    group.addoption("--polvet-allow-code", action="store_true", help="Run the Python functions that the task names.")
 
 
 def _option(config: pytest.Config, name: str) -> Any:
@@ -65,9 +69,12 @@ class VettedPolicy:
 
     def check(self, **thresholds: Any) -> None:
         """Fail the test where a check fails or stays unknown."""
+        self.accept(self.judge(**thresholds))
+
+    def accept(self, judged: GateResult) -> None:
+        """Fail the test where one of the checks failed or stayed unknown."""
         from polvet.acceptance.judge import Passing
 
-        judged = self.judge(**thresholds)
         if judged.passing is not Passing.PASSED:
             pytest.fail(_failure_text(judged, self.task), pytrace=False)
 
@@ -83,21 +90,27 @@ def _vetted(config: pytest.Config) -> VettedPolicy:
     if task is None or policy is None:
         missing = "--polvet TASK" if task is None else "--polvet-policy POLICY"
         pytest.fail(f"polvet_policy needs {missing}, on the command line or in the ini file", pytrace=False)
+    from polvet.model.options import TaskOptions
     from polvet.sources import load_task
 
-    return VettedPolicy(load_task(task), Path(policy))
+    options = TaskOptions(allow_code=config.getoption("--polvet-allow-code"))
+    return VettedPolicy(load_task(task, options), Path(policy))
 
 
 class GateItem(pytest.Item):
-    """One threshold as a test."""
+    """One threshold as a test; the policy is judged once, by all of them."""
 
-    def __init__(self, *, thresholds: Mapping[str, Any], **more: Any) -> None:
+    def __init__(self, *, own: str, thresholds: Mapping[str, Any], **more: Any) -> None:
         super().__init__(**more)
-        self.thresholds = thresholds
+        self.own, self.thresholds = own, thresholds
 
     def runtest(self) -> None:
-        """Vet the policy."""
-        _vetted(self.config).check(**self.thresholds)
+        """Vet the policy: by the check of the threshold, and by those that are no threshold's."""
+        vetted, stash = _vetted(self.config), self.config.stash
+        if JUDGED not in stash:
+            stash[JUDGED] = vetted.judge(**self.thresholds)
+        others = {CHECKS[name] for name in self.thresholds if name != self.own}
+        vetted.accept(replace(stash[JUDGED], checks=tuple(c for c in stash[JUDGED].checks if c.name not in others)))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return where it comes from: the policy's file."""
@@ -114,12 +127,12 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def _gate_items(session: pytest.Session, config: pytest.Config) -> Iterator[GateItem]:
-    options = {name: _option(config, f"polvet_{name}") for name in ("max_faults", "max_unsafe", "min_goal", "max_risk")}
+    options = {name: _option(config, f"polvet_{name}") for name in CHECKS}
     limits = {name: value for name, value in options.items() if value is not None}
     for name, value in limits.items():
-        yield GateItem.from_parent(session, name=f"polvet[{name}={value}]", thresholds={name: value})
+        yield GateItem.from_parent(session, name=f"polvet[{name}={value}]", own=name, thresholds=limits)
     if not limits:
-        yield GateItem.from_parent(session, name="polvet", thresholds={})
+        yield GateItem.from_parent(session, name="polvet", own="", thresholds={})
 
 
 def _failure_text(judged: GateResult, task: Task) -> str:

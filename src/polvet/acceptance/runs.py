@@ -29,6 +29,7 @@ class RunSummary:
     all_states: bool  # those are all there are, from these starts
     reaches_goal: bool  # some run does: a simulated one, or one that searching met
     cut: str | None  # the limit that came before the runs were over
+    unsaid: str | None = None  # what no check of the gate judges
 
     @property
     def useless(self) -> str | None:
@@ -50,7 +51,8 @@ class RunSummary:
         over = f"{count:,} runs from {self.starts:,} start states: {ends or 'none'}; {reached}"
         warning = f"WARNING: {self.useless}; " if self.useless else ""
         steps = "; all but %Goal is about runs of any length" if within_steps(self.max_steps) else ""
-        return f"{warning}{share}; {over}{steps}" + (f"; cut short: {self.cut}" if self.cut else "")
+        over += f"{steps}; cut short: {self.cut}" if self.cut else steps
+        return f"{warning}{share}; {over}" + (f"; not judged: {self.unsaid}" if self.unsaid else "")
 
     def figures(self) -> Figures:
         """Return the same as numbers."""
@@ -61,6 +63,7 @@ class RunSummary:
             "states": self.states,
             "all_states": self.all_states,
             "useless": self.useless,
+            "not_judged": self.unsaid,
         }
 
 

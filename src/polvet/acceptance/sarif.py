@@ -20,6 +20,7 @@ RULES = {
     "unsafe": "Too many start states are unsafe under the policy",
     "goal": "The policy reaches the goal too seldom",
     "loss": "The policy reaches the goal less often than the one it replaces",
+    "risk": "Runs fail more often than allowed, or it was not said how often they may",
     "proof": "The policy is not proved safe",
     "runs": "How the policy's runs end and how many states they reach",
 }

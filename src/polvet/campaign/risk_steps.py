@@ -56,7 +56,7 @@ class RiskSteps(Steps):
 
     @cached_property
     def _risks(self) -> RiskWorld:
-        return find_risk_world(self.task, self.decider.compiled, self._initial, budget=self._left())
+        return find_risk_world(self.decider.compiled, self._initial, budget=self._left())
 
     def judge(self, iteration: int, bound: Bound, policy: Path) -> Done[VerificationFigures]:
         """Return whether the policy keeps the bound; the certificate is checked before it is believed."""

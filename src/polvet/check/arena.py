@@ -88,11 +88,11 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena:
         options = options_from_json(certificate.get("options", {}), Where("options"))
     except InputError as error:
         raise Malformed(str(error)) from None
-    options = replace(options, domain=subjects.domain)
+    options = subjects.read_with(options)
     task = load_task(subjects.task, options)
     if certificate.get("task_sha256") != task.sha256:
         raise Malformed(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
-    expected = None if subjects.options is None else replace(subjects.options, domain=subjects.domain)
+    expected = None if subjects.options is None else subjects.read_with(subjects.options)
     if expected is not None and not _is_same(task, subjects.task, expected):
         raise Malformed(other_options(options))
     given = ", ".join(f"{name} {value}" for name, value in options.to_json().items())
@@ -132,9 +132,9 @@ def avoiding_nothing(subjects: Subjects) -> Subjects:
 
 def other_options(options: TaskOptions) -> str:
     """Return why a certificate with these options is rejected where others are asked for."""
-    if not (words := shlex.join(options.arguments())):
+    if not options.to_json():
         return "it is about the task's own conditions, not about those that are asked for"
-    return f"it is about other conditions than those asked for; give {words} to ask for them, or --allow-options"
+    return f"it is about other conditions than those asked for; give {shlex.join(options.arguments())} to ask for them, or --allow-options"
 
 
 def _is_same(task: Task, file: Path, options: TaskOptions) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from polvet.check.checker import is_by_execution
@@ -11,6 +10,7 @@ from polvet.check.subjects import Subjects
 from polvet.errors import Where
 from polvet.files import Json
 from polvet.model.infix import dump_expression
+from polvet.model.options import ADVERSARIAL, FAIR
 from polvet.model.task import Task
 from polvet.sources import load_task, options_from_json
 
@@ -42,7 +42,7 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> Json:
     options = options_from_json(certificate.get("options", {}), Where("options"))
     about |= {
         "options": options.to_json(),
-        **meaning_of(load_task(subjects.task, replace(options, domain=subjects.domain))),
+        **meaning_of(load_task(subjects.task, subjects.read_with(options))),
     }
     if certificate.get("kept") is not None:
         about["kept"] = certificate["kept"]
@@ -55,7 +55,23 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> Json:
         about["avoid"] = certificate["proof"].get("avoids", [])
         return about
     about["avoid"] = certificate.get("avoids", [])
+    if (environment := environment_of(certificate)) is not None:
+        about["environment"] = environment
     return about
+
+
+def environment_of(certificate: Mapping[str, Any]) -> str | None:
+    """Return what is supposed of operators that may move beside each other, where the claim depends on it."""
+    match certificate["kind"]:
+        case "strong-cyclic" | "no-strong-cyclic":
+            return FAIR
+        case "sure-end":
+            return ADVERSARIAL if "delay" in certificate.get("avoids", []) else FAIR
+        case "risk-bound" | "risk-exceeds" | "permissive" | "action-risk":
+            return ADVERSARIAL
+        case "livelock":
+            return ADVERSARIAL if certificate.get("environment") == ADVERSARIAL else None
+    return None
 
 
 def meaning_of(task: Task) -> Json:

@@ -4,12 +4,13 @@
 the policy may do there leads to listed states alone. Distance 0 is exactly for states in which runs end: in `goal`, and where
 nothing is enabled or the policy is stuck, unless `avoids` names that. From any other state, each label that some evaluation order may
 choose has an outcome of smaller distance. SOUND: so from wherever a run is, it ends within so many steps with a probability above 0,
-and states are finitely many: it ends with probability 1, where every outcome that is possible again and again comes in the
-end. With `avoids` "stuck" and "deadlock" it ends in the goal.
+and states are finitely many: it ends with probability 1, if the environment is fair. With `avoids` "delay" it need not be: each operator
+that may move has an outcome of smaller distance. With `avoids` "stuck" and "deadlock" it ends in the goal.
 
 `livelock` holds a run of the policy from a start, as `run` does but with the `end` "loop", and `set`, states, packed, with the
 last state of the run among them. None of these is in `fail` or `goal`; in each something is enabled, all evaluation orders choose
-alike and are not stuck, and all outcomes are listed. SOUND: so a run that came there never ends. No variables are left out.
+alike and are not stuck, and all outcomes are listed. SOUND: so a run that came there never ends. With `environment` "adversarial" those
+of some operator are listed: the environment may keep it from ending. No variables are left out.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from polvet.check.listed_states import Bools, Ints
 from polvet.check.risk_bound import is_certain
 from polvet.check.run import replay_run
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
+from polvet.model.options import ADVERSARIAL, ENVIRONMENT, FAIR
 from polvet.model.semantics import State
 from polvet.records.packed import unpack_columns
 from polvet.records.state_json import Malformed
 
 BLOCK = 4096
 MOST = 2**62
-BAD = ("stuck", "deadlock", "loop")
+BAD = ("stuck", "deadlock", "loop", "delay")
 
 
 def check_sure_end(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
@@ -51,8 +53,8 @@ def check_sure_end(certificate: Mapping[str, Any], subjects: Subjects) -> CheckR
         (False, False): "reaches the goal, a deadlock, or is stuck",
     }["stuck" in avoids, "deadlock" in avoids]
     return Accepted(
-        f"{subjects.policy} in {followed.arena.about} {reached} with probability 1 and never reaches fail, from any start "
-        f"({count:,} states)"
+        f"{subjects.policy} in {followed.arena.about} {reached} with probability 1 and never reaches fail, from any start, "
+        f"{ENVIRONMENT[ADVERSARIAL if 'delay' in avoids else FAIR]} ({count:,} states)"
     )
 
 
@@ -60,11 +62,17 @@ def check_livelock(certificate: Mapping[str, Any], subjects: Subjects) -> CheckR
     """Return whether the certificate shows a run of the policy that can never end any more."""
     if certificate.get("kept") is not None:
         return Rejected("it leaves variables out")
+    adversarial = certificate.get("environment") == ADVERSARIAL
+    if adversarial and subjects.options is not None and not subjects.options.avoid.delay:
+        raise Malformed(
+            "it counts on what the environment may do; give --avoid delay to ask for that, or --allow-options"
+        )
     followed = find_policy_arena(certificate, avoiding_nothing(subjects))
     run = _replayed(followed, certificate)
-    count = _check_set(followed, certificate, run[-1])
+    count = _check_set(followed, certificate, run[-1], adversarial=adversarial)
+    goes_on = "may be kept going for ever by the environment" if adversarial else "goes on for ever"
     return Accepted(
-        f"a run of {subjects.policy} in {followed.arena.about} goes on for ever, without the goal, after {len(run) - 1} steps "
+        f"a run of {subjects.policy} in {followed.arena.about} {goes_on}, without the goal, after {len(run) - 1} steps "
         f"({count:,} states)"
     )
 
@@ -91,10 +99,10 @@ def _check_sure_end(followed: Followed, certificate: Mapping[str, Any], avoids: 
     return count
 
 
-def _check_set(followed: Followed, certificate: Mapping[str, Any], last: State) -> int:
-    """Return how many states are listed; Malformed unless runs go on among them for ever, and one came there."""
+def _check_set(followed: Followed, certificate: Mapping[str, Any], last: State, *, adversarial: bool) -> int:
+    """Return how many states are listed; Malformed unless runs go on (or may do so) among them for ever, and one came there."""
     item, count = certificate.get("set"), _count(certificate)
-    if (bulk := listed_in_bulk(followed, item, count)) is not None:
+    if not adversarial and (bulk := listed_in_bulk(followed, item, count)) is not None:
         if not bulk.listed(np.array([last], dtype=np.int64))[0]:
             raise Malformed("the last state of the run is not listed")
 
@@ -106,7 +114,7 @@ def _check_set(followed: Followed, certificate: Mapping[str, Any], last: State) 
     states = _states(followed, item, count)
     if last not in states:
         raise Malformed("the last state of the run is not listed")
-    _check_goes_on(followed, states, states.__contains__)
+    _check_goes_on(followed, states, states.__contains__, adversarial=adversarial)
     return count
 
 
@@ -137,7 +145,8 @@ def _doubtful_ends(bulk: Bulk, distances: Ints, avoids: Sequence[str]) -> Iterat
     """Yield the states that the interpreter has to judge, with their distances; the others are as `_check_ends` asks."""
     for steps in bulk.blocks():
         end = steps.begin + len(steps.doubtful)
-        doubtful = steps.doubtful | _breaks_distances(steps, distances, distances[steps.begin : end])
+        mine, adversarial = distances[steps.begin : end], "delay" in avoids
+        doubtful = steps.doubtful | _breaks_distances(steps, distances, mine, adversarial=adversarial)
         if "stuck" in avoids:
             doubtful |= steps.may_stick
         if "deadlock" in avoids:
@@ -147,21 +156,22 @@ def _doubtful_ends(bulk: Bulk, distances: Ints, avoids: Sequence[str]) -> Iterat
             yield bulk.states.state(place), int(distances[place])
 
 
-def _breaks_distances(steps: Steps, distances: Ints, mine: Ints) -> Bools:
-    """Return in which states of a block distance 0 is not exactly where runs end, or a label leads no nearer to an end."""
+def _breaks_distances(steps: Steps, distances: Ints, mine: Ints, *, adversarial: bool) -> Bools:
+    """Return in which states of a block distance 0 is not exactly where runs end, or a label (an operator) leads no nearer to an end."""
     silent = len(steps.chosen)
     nearer = np.zeros((silent + 1, len(mine)), dtype=np.bool_)
-    moved = np.zeros(len(mine), dtype=np.bool_)
+    moved, held = np.zeros(len(mine), dtype=np.bool_), np.zeros(len(mine), dtype=np.bool_)
     for taken in steps.taken:
         moved[taken.source] = True
         near = np.zeros(len(taken.source), dtype=np.bool_)
         for target in taken.targets:
             near |= distances[target] < mine[taken.source]
         nearer[silent if taken.operator.output is None else taken.operator.output, taken.source] |= near
+        held[taken.source] |= ~near & adversarial
     # Silent operators move with every label that may be chosen, and alone where there is none.
     each = (~steps.chosen | nearer[:silent] | nearer[silent]).all(axis=0) & (steps.chosen.any(axis=0) | nearer[silent])
     ends = ~moved
-    broken: Bools = np.where(steps.goal, mine != 0, ((mine == 0) != ends) | (moved & ~each))
+    broken: Bools = np.where(steps.goal, mine != 0, ((mine == 0) != ends) | (moved & ~each) | held)
     return broken
 
 
@@ -197,7 +207,7 @@ def _check_ends(
             raise Malformed(f"nothing is enabled in {arena.show(state)}")
         if step.may_stick and "stuck" in avoids:
             raise Malformed(f"the policy may be stuck in {arena.show(state)}")
-        groups = possible_outcomes(step)
+        groups = possible_outcomes(step, adversarial="delay" in avoids)
         if (going[state] == 0) != (not groups):
             raise Malformed(f"{arena.show(state)} has distance {going[state]}: distance 0 is exactly where runs end")
         for outcomes in groups:
@@ -210,14 +220,21 @@ def _check_ends(
                 raise Malformed(f"no outcome of {arena.show(state)} is nearer to an end")
 
 
-def possible_outcomes(step: Step) -> list[frozenset[State]]:
-    """Return what each label that may be chosen leads to, silent operators' outcomes included; none where runs end."""
+def possible_outcomes(step: Step, *, adversarial: bool = False) -> list[frozenset[State]]:
+    """Return what each label that may be chosen leads to, silent operators' outcomes included; none where runs end.
+
+    An adversarial environment takes one of the operators, for as long as it likes: then it is what each of them leads to.
+    """
+    if adversarial:
+        return [frozenset(outcome.state for outcome in move.outcomes) for move in step.moves]
     labels = dict.fromkeys(move.label for move in step.moves if move.label is not None)
     groups = [[move for move in step.moves if move.label in (None, label)] for label in labels] or [list(step.moves)]
     return [frozenset(outcome.state for move in moves for outcome in move.outcomes) for moves in groups if moves]
 
 
-def _check_goes_on(followed: Followed, states: Iterable[State], is_listed: Callable[[State], bool]) -> None:
+def _check_goes_on(
+    followed: Followed, states: Iterable[State], is_listed: Callable[[State], bool], *, adversarial: bool = False
+) -> None:
     arena = followed.arena
     judged = list(states)
     for state in judged:
@@ -226,6 +243,8 @@ def _check_goes_on(followed: Followed, states: Iterable[State], is_listed: Calla
     for state, step in _steps(followed, judged):
         if not step.moves or not is_certain(step):
             raise Malformed(f"runs may end in {arena.show(state)}, or what the policy chooses there is not certain")
+        if adversarial and any(all(is_listed(one.state) for one in move.outcomes) for move in step.moves):
+            continue
         for move in step.moves:
             for outcome in move.outcomes:
                 if not is_listed(outcome.state):

@@ -174,9 +174,8 @@ def _check_region(flow: Flow, grid: Grid, marks: Bools, region: StartRegion) -> 
 def _check(flow: Flow, grid: Grid, marks: Bools, plan: Plan, budget: Budget) -> None:
     cells, inside = np.flatnonzero(marks), grid.inside(marks)
     for begin in range(0, len(cells), BATCH):
-        budget.check()
         mine = cells[begin : begin + BATCH]
-        how = judge(flow, grid.boxes(mine), inside, plan).how
+        how = judge(flow, grid.boxes(mine), inside, plan, budget).how
         for bad, said in ((FAILS, "fail may be reached"), (OPEN, "some ways may never return")):
             if (how == bad).any():
                 raise Malformed(f"{said} from {_shown(flow, grid, int(mine[(how == bad).argmax()]))}")

@@ -51,7 +51,7 @@ def all_points(question: Question) -> Ints | None:
             return None
         values = np.arange(least, most + 1, dtype=np.int64)
         points = np.column_stack([np.repeat(points, len(values), axis=0), np.tile(values, len(points))])
-        for row in claim.rows:
+        for row in question.arena.budget.each(claim.rows):
             open_columns = [*range(known, size)]
             total = points @ row.coefficients[:known]
             for column, (place, value) in enumerate(claim.marks, start=size):

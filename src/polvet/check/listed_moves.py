@@ -21,7 +21,6 @@ import numpy.typing as npt
 from polvet.check.arena import Arena
 from polvet.check.box_view import LARGE, Unreadable, effects, interval
 from polvet.check.listed_states import Bools, Floats, Ints, ListedStates, chance_of, refuse_partial, refuse_unseen
-from polvet.model.automata import ModelType
 from polvet.model.expressions import Binary, BoolLiteral, Expression, IntLiteral, Name, conjuncts, rebuild
 from polvet.model.network import Network
 
@@ -60,7 +59,7 @@ class ListedMoves:
 
     def __init__(self, arena: Arena, states: ListedStates) -> None:
         self.arena, self.states = arena, states
-        if arena.task.network.model.type is ModelType.DTMC:
+        if arena.task.network.is_chain:
             raise Unreadable("nobody chooses in a Markov chain")
         refuse_partial(arena.task.fail)
         refuse_partial(arena.task.goal)

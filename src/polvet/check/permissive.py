@@ -27,7 +27,6 @@ from polvet.check.listed_moves import ListedMoves
 from polvet.check.listed_states import ListedStates
 from polvet.check.permissive_bulk import BulkShield, reaches
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
-from polvet.model.automata import ModelType
 from polvet.model.semantics import State
 from polvet.numbers import LONG_DIGITS, exact
 from polvet.records.state_json import Malformed
@@ -159,17 +158,11 @@ def label_rows(arena: Arena, state: State) -> dict[str | None, list[Row]]:
         return {}
     moves = arena.moves(state)
     found: list[tuple[str | None, Row]] = []
-    mixed: Row = {}
     for move in moves:
         row: Row = {}
         for outcome in move.outcomes:
             row[outcome.state] = row.get(outcome.state, Fraction(0)) + outcome.probability
         found.append((move.label, row))
-        for target, probability in row.items():
-            mixed[target] = mixed.get(target, Fraction(0)) + probability / len(moves)
-    # The moves of a Markov chain are equally likely and nobody's choice.
-    if moves and arena.task.network.model.type is ModelType.DTMC:
-        return {None: [mixed]}
     silent = [row for label, row in found if label is None]
     labels = dict.fromkeys(label for label, _ in found if label is not None)
     if not labels:
@@ -200,7 +193,7 @@ def _mixtures(arena: Arena, state: State, items: Any) -> list[Row]:
     if not items:
         return []
     # SOUND: only where a label is one operator and nothing else moves does a mixture of labels mix their outcomes.
-    if arena.is_fail(state) or arena.is_goal(state) or arena.task.network.model.type is ModelType.DTMC:
+    if arena.is_fail(state) or arena.is_goal(state):
         raise Malformed(f"{arena.show(state)} has mixtures, but nobody chooses there")
     moves = arena.moves(state)
     if any(move.label is None for move in moves):

@@ -16,6 +16,7 @@ from itertools import product
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.check.affine_forms import Bools, Floats
 from polvet.check.flow import Flow, Went
 from polvet.check.narrowing import cut
@@ -25,6 +26,7 @@ Ints = np.ndarray
 Inside = Callable[[Floats, Floats, Ints], Bools]
 """Which boxes lie in listed cells as a whole; the last argument says of which judged box each is a part."""
 RETURNS, FAILS, OPEN = 0, 1, 2
+TOGETHER = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,12 @@ def inside_of(marks: Bools) -> Callable[[Ints, Ints], Bools]:
     return all_listed
 
 
-def judge(flow: Flow, boxes: tuple[Floats, Floats], inside: Inside, plan: Plan) -> Judged:
+def judge(flow: Flow, boxes: tuple[Floats, Floats], inside: Inside, plan: Plan, budget: Budget = UNLIMITED) -> Judged:
     """Follow boxes and, where that does not do, their halves."""
     (low, high), count = boxes, len(boxes[0])
     how, own = np.full(count, RETURNS, dtype=np.int8), np.arange(count)
     for depth in range(plan.halvings + 1):
-        found = _followed(flow, flow.boxes(low, high), own, inside, plan)
+        found = _followed(flow, flow.boxes(low, high), own, inside, plan, budget)
         left = np.flatnonzero(found.how != RETURNS)
         if depth == plan.halvings:
             np.maximum.at(how, own[left], found.how[left])
@@ -97,7 +99,7 @@ def _halves(wholes: Sequence[bool], low: Floats, high: Floats, depth: int) -> tu
     return np.concatenate([low, upper_begin]), np.concatenate([lower_end, high[two]]), parent
 
 
-def _followed(flow: Flow, sets: Sets, own: Ints, inside: Inside, plan: Plan) -> Judged:
+def _followed(flow: Flow, sets: Sets, own: Ints, inside: Inside, plan: Plan, budget: Budget) -> Judged:
     count, source = len(sets), np.arange(len(sets))
     how = np.where(flow.may_fail(sets), FAILS, RETURNS).astype(np.int8)
     landed, parts = [sets.take([])], [source[:0]]
@@ -106,7 +108,7 @@ def _followed(flow: Flow, sets: Sets, own: Ints, inside: Inside, plan: Plan) -> 
     for _ in range(plan.steps):
         if not len(source):
             break
-        went = _step(flow, sets, plan)
+        went = _step(flow, sets, plan, budget)
         how[source[went.broken]] = FAILS
         sets, source = went.sets, source[went.source]
         how[source[flow.may_fail(sets)]] = FAILS
@@ -123,9 +125,9 @@ def _followed(flow: Flow, sets: Sets, own: Ints, inside: Inside, plan: Plan) -> 
     return Judged(how, joined([*landed, sets]), np.concatenate([*parts, source]))
 
 
-def _step(flow: Flow, sets: Sets, plan: Plan) -> Went:
+def _step(flow: Flow, sets: Sets, plan: Plan, budget: Budget) -> Went:
     """Return what follows, of pieces where several ways lead on from a set that a cut goes through."""
-    went = flow.step(sets)
+    went = _gone(flow, sets, budget)
     pieces = np.ones(len(sets))
     for place, cuts in enumerate(plan.cuts):
         low, high = sets.ends[0][:, place], sets.ends[1][:, place]
@@ -135,13 +137,22 @@ def _step(flow: Flow, sets: Sets, plan: Plan) -> Went:
     if not len(chosen):
         return went
     parts, source = _pieces(sets.take(chosen), plan)
-    again = flow.step(parts)
+    again = _gone(flow, parts, budget)
     kept = ~np.isin(went.source, chosen)
     broken = went.broken.copy()
     broken[chosen] = False
     broken[chosen[source[again.broken]]] = True
     whole = joined([went.sets.take(kept), again.sets])
     return Went(whole, np.concatenate([went.source[kept], chosen[source[again.source]]]), broken)
+
+
+def _gone(flow: Flow, sets: Sets, budget: Budget) -> Went:
+    """Return what follows, some sets at a time, so that limits are kept where there are many."""
+    begins = range(0, max(len(sets), 1), TOGETHER)
+    parts = [flow.step(sets.take(np.arange(k, min(k + TOGETHER, len(sets))))) for k in budget.each(begins)]
+    sources = [part.source + begin for begin, part in zip(begins, parts, strict=True)]
+    broken = np.concatenate([part.broken for part in parts])
+    return Went(joined([part.sets for part in parts]), np.concatenate(sources), broken)
 
 
 def _pieces(sets: Sets, plan: Plan) -> tuple[Sets, Ints]:

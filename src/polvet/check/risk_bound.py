@@ -1,6 +1,6 @@
 """Checking `risk-bound` and `risk-exceeds`: how likely a run of the policy reaches `fail` at worst, in fractions.
 
-Where several operators may move, the environment takes one (in a Markov chain they are equally likely); it also picks the start.
+Where several operators may move, the environment takes one; it also picks the start.
 Both list `states`, packed, and a probability for each in `values`; what leads where is asked of the slow interpreter.
 
 `risk-bound`: no value is below what may follow. Every start is listed with a value of at most `bound`; a fail state has the
@@ -31,8 +31,8 @@ from polvet.check.listed_moves import INT64, Whole
 from polvet.check.listed_states import Bools
 from polvet.check.permissive_bulk import scaled
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
-from polvet.model.automata import ModelType
-from polvet.model.semantics import Move, State
+from polvet.model.options import ADVERSARIAL, ENVIRONMENT
+from polvet.model.semantics import State
 from polvet.numbers import LONG_DIGITS, exact
 from polvet.records.packed import unpack_columns
 from polvet.records.state_json import Malformed
@@ -48,7 +48,7 @@ def check_risk_bound(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
     followed = find_policy_arena(certificate, subjects)
     bound, values = _bound_and_values(certificate)
     item = certificate.get("states")
-    if (bulk := listed_in_bulk(followed, item, len(values))) is not None and _is_decision_process(followed):
+    if (bulk := listed_in_bulk(followed, item, len(values))) is not None:
         worst = _check_starts_in_bulk(bulk, bound, values)
         listed = _Listed(bulk, values)
         _check_above(
@@ -59,8 +59,8 @@ def check_risk_bound(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
         worst = _check_starts(followed, bound, worth)
         _check_above(followed, worth, worth)
     return Accepted(
-        f"{subjects.policy} in {followed.arena.about} reaches fail with probability at most {bound}, from any start "
-        f"(at most {float(worst):.6g}; {len(values):,} states)"
+        f"{subjects.policy} in {followed.arena.about} reaches fail with probability at most {bound}, from any start, "
+        f"{ENVIRONMENT[ADVERSARIAL]} (at most {float(worst):.6g}; {len(values):,} states)"
     )
 
 
@@ -78,7 +78,7 @@ def check_risk_exceeds(certificate: Mapping[str, Any], subjects: Subjects) -> Ch
     if not isinstance(start, int) or isinstance(start, bool) or not 0 <= start < len(values):
         raise Malformed("'start' is no place in 'states'")
     bulk = listed_in_bulk(followed, item, len(values)) if max(ranks) < MOST else None
-    if bulk is not None and _is_decision_process(followed):
+    if bulk is not None:
         value = _check_start(followed, bulk.states.state(start), bound, values[start])
         judged = [bulk.states.state(k) for k in np.flatnonzero(_maybe_not_below(bulk, values, ranks)).tolist()]
         _check_below(followed, judged, _Listed(bulk, values), _Listed(bulk, ranks))
@@ -92,28 +92,20 @@ def check_risk_exceeds(certificate: Mapping[str, Any], subjects: Subjects) -> Ch
     )
 
 
-def possible_rows(followed: Followed, step: Step) -> list[Row]:
-    """Return the distributions over outcomes that a step may be drawn from: nobody's choice in a Markov chain."""
-    if followed.arena.task.network.model.type is not ModelType.DTMC:
-        return [_mixed([move]) for move in step.moves]
-    labels = {move.label for move in step.moves if move.label is not None}
-    # Silent operators move with every label, and alone where there is none.
-    groups = [[move for move in step.moves if move.label in (None, label)] for label in sorted(labels)]
-    groups = groups or [list(step.moves)]
-    return [_mixed(group) for group in groups if group]
+def possible_rows(step: Step) -> list[Row]:
+    """Return the distributions over outcomes that the environment may take in a step."""
+    rows: list[Row] = []
+    for move in step.moves:
+        row: dict[State, Fraction] = {}
+        for outcome in move.outcomes:
+            row[outcome.state] = row.get(outcome.state, Fraction(0)) + outcome.probability
+        rows.append(row)
+    return rows
 
 
 def is_certain(step: Step) -> bool:
     """Return whether all evaluation orders choose alike, and something."""
     return not step.may_stick and len({move.label for move in step.moves if move.label is not None}) <= 1
-
-
-def _mixed(moves: Sequence[Move]) -> Row:
-    row: dict[State, Fraction] = {}
-    for move in moves:
-        for outcome in move.outcomes:
-            row[outcome.state] = row.get(outcome.state, Fraction(0)) + outcome.probability / len(moves)
-    return row
 
 
 class _Listed(Mapping[State, T]):
@@ -133,10 +125,6 @@ class _Listed(Mapping[State, T]):
 
     def __len__(self) -> int:
         return len(self.said)
-
-
-def _is_decision_process(followed: Followed) -> bool:
-    return followed.arena.task.network.model.type is not ModelType.DTMC
 
 
 def _check_starts_in_bulk(bulk: Bulk, bound: Fraction, values: Sequence[Fraction]) -> Fraction:
@@ -251,7 +239,7 @@ def _check_above(followed: Followed, judged: Iterable[State], worth: Row) -> Non
         if arena.is_fail(state) and worth[state] != 1:
             raise Malformed(f"the fail state {arena.show(state)} has the value {worth[state]}")
     for state, step in _steps(followed, states):
-        for row in possible_rows(followed, step):
+        for row in possible_rows(step):
             for target in row:
                 if target not in worth:
                     raise Malformed(f"{arena.show(state)} may lead to {arena.show(target)}, which is not listed")
@@ -287,7 +275,7 @@ def _check_below(followed: Followed, judged: Iterable[State], worth: Row, ranks:
             continue
         if not is_certain(step):
             raise Malformed(f"what the policy chooses in {arena.show(state)} is not certain")
-        if not any(_attains(state, row, worth, ranks) for row in possible_rows(followed, step)):
+        if not any(_attains(state, row, worth, ranks) for row in possible_rows(step)):
             raise Malformed(f"no move from {arena.show(state)} attains its value {worth[state]} and lowers its rank")
 
 

@@ -3,7 +3,7 @@
 `strong-cyclic` gives `start` (places in `states`) and `states`: [{"state": {...}, "action": "a", "distance": 2}]. Each state is
 outside `fail`; distance 0 is exactly for goal states, which have the action null. Any other state's action is applicable, all
 its outcomes (silent operators' included) are listed, and one of them has a smaller distance. So the policy never leaves the
-list, and from each of its states the goal can be reached: surely, where every outcome that is possible for ever comes in the end.
+list, and from each of its states the goal can be reached: with probability 1, if the environment is fair.
 
 `no-strong-cyclic` gives `start` and `states`: [{"state": {...}, "round": 1}]. Round 0 is exactly for fail states. Any other state
 is no goal state, and each of its actions has a listed outcome of a smaller round, or only listed outcomes, of no larger round.
@@ -25,6 +25,7 @@ from polvet.check.listed_states import Bools, Ints
 from polvet.check.safe_policy import read_places
 from polvet.check.subjects import Accepted, CheckResult, Subjects
 from polvet.files import Json
+from polvet.model.options import ENVIRONMENT, FAIR
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
 
@@ -49,8 +50,8 @@ def check_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -> C
     for k in judged:
         _check_won(arena, states[k], chosen[k], distances)
     return Accepted(
-        f"in {arena.about} a policy from {_shown(arena, states, start)} reaches the goal from wherever it comes "
-        f"({len(states)} states)"
+        f"in {arena.about} a policy from {_shown(arena, states, start)} reaches the goal from wherever it comes, "
+        f"{ENVIRONMENT[FAIR]} ({len(states)} states)"
     )
 
 

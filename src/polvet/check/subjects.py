@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ class Subjects:
     budget: Budget = UNLIMITED
     domain: Path | None = None  # of a PDDL problem
     function: Callable[[Any], Any] | None = None
+    allow_code: bool = False  # whether Python functions that the task names may run
+
+    def read_with(self, options: TaskOptions) -> TaskOptions:
+        """Return the options with what no certificate can say: where the domain is, and whether code may run."""
+        return replace(options, domain=self.domain, allow_code=self.allow_code)
 
 
 def find_other_file(certificate: Mapping[str, Any], subjects: Subjects) -> Rejected | None:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from polvet.cli.limits import net, raised
-from polvet.cli.printable import printable_json, say
+from polvet.cli.printable import heard, printable_json, say
 
 if TYPE_CHECKING:
     from polvet.cli.options import Plainly
@@ -60,6 +60,8 @@ def say_result(
     reason = None if result.reason is None else raised(result.reason, result.limit)
     if answering.json:
         document = {**result.to_dict(), "reason": reason, "seconds": round(answering.spent(), 6), **changes}
+        if heard.messages:
+            document["warnings"] = heard.messages
         for name in without:
             del document[name]
         print(printable_json(json.dumps(document, ensure_ascii=False, default=str)))

@@ -20,10 +20,11 @@ from typing import Any
 import click
 
 from polvet import __version__
+from polvet.cli import UNREAD
 from polvet.cli.answer import ExitCode
 from polvet.cli.limits import limit_sentence, net
 from polvet.cli.parameters import iter_repeated, parameters
-from polvet.cli.printable import say
+from polvet.cli.printable import hearing, say
 from polvet.errors import FalseCertificate, InputError, LimitReached, Where
 from polvet.interrupts import noting
 
@@ -219,8 +220,7 @@ def run(arguments: list[str] | None = None, age: float = 0.0) -> int:
     except MemoryError:
         return _complain("out of memory. Give a smaller --memory-limit or a smaller model.", ExitCode.UNKNOWN)
     except BrokenPipeError:
-        sys.stderr.close()
-        return ExitCode.DONE.value
+        return UNREAD
     except OSError as error:
         if error.errno not in FULL:
             return _bug()
@@ -228,8 +228,8 @@ def run(arguments: list[str] | None = None, age: float = 0.0) -> int:
         return _complain(f"nothing more can be written ({error.strerror}). {hint}", ExitCode.INPUT)
     except (
         SystemExit
-    ):  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
-        return ExitCode.DONE.value
+    ) as left:  # completion leaves so, and with 1 the option parser where nobody reads its output any more
+        return UNREAD if left.code else ExitCode.DONE.value
     except click.ClickException as error:
         return _complain(f"{error.format_message()} See 'polvet --help'.", ExitCode.INPUT)
     except Exception:
@@ -245,7 +245,7 @@ def _bug() -> int:
 def _run(arguments: list[str] | None) -> int:
     """Run the command; whatever it makes of the net's alarm (kernels make Ctrl-C of it) is the limit that was reached."""
     try:
-        with noting():
+        with noting(), hearing():
             result = app(arguments, "polvet", standalone_mode=False)
             sys.stdout.flush()
         return result if isinstance(result, int) else ExitCode.DONE.value

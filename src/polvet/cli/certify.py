@@ -8,6 +8,7 @@ from typing import Annotated
 
 from polvet.cli.limits import budget_of
 from polvet.cli.options import (
+    AllowCode,
     Avoid,
     Constants,
     Domain,
@@ -38,6 +39,7 @@ class Conditions:
     out_of_bounds: OutOfBounds = "error"
     mode: Mode = None
     avoid: Avoid = ""
+    allow_code: AllowCode = False
 
     def options(self) -> TaskOptions:
         """Return them as a task has them."""
@@ -50,6 +52,7 @@ class Conditions:
             parse_mode(self.mode, Where("mode")),
             parse_avoid(self.avoid, Where("avoid")),
             self.domain,
+            self.allow_code,
         )
 
 
@@ -67,6 +70,9 @@ def certify(
     answering: Plainly,
     task: Annotated[Path | None, Option("--task", help="The task, model or finite-memory policy.")] = None,
     policy: Annotated[Path | None, Option("--policy", help="The policy it speaks about.")] = None,
+    expect: Annotated[
+        str | None, Option("--expect", help="What it must prove: safe, unsafe, ... or a kind, or several with commas.")
+    ] = None,
     allow_options: Annotated[
         bool, Option("--allow-options", help="Accept conditions that the certificate puts in the task's place.")
     ] = False,
@@ -75,13 +81,14 @@ def certify(
 
     It must be about the task's own conditions, or about those given here.
 
-    Example: `polvet certify safe.json --task line.toml --policy policy.json`.
+    Example: `polvet certify safe.json --task line.toml --policy policy.json --expect safe`.
     """
     from polvet.front.certifying import judge, subjects_of
     from polvet.front.results import Accepted
 
     budget = budget_of(limits.time_limit, limits.memory_limit).in_machine()
     subjects = subjects_of(task, policy, conditions.options(), allow_options=allow_options, budget=budget)
-    verdict = judge(certificate, subjects)
+    words = None if expect is None else [word.strip() for word in expect.split(",")]
+    verdict = judge(certificate, subjects, words)
     lines = [f"  proved: {verdict.claim}"] if isinstance(verdict, Accepted) else []
     return answering.say(verdict, lines)

@@ -106,6 +106,7 @@ def decide(
 
 
 def _lines(task: Task, decisions: Decisions, bound: str | None, goal_reaching: bool) -> list[str]:
+    from polvet.model.options import ENVIRONMENT
     from polvet.model.semantics import show_state
 
     if decisions.source is None:
@@ -115,7 +116,7 @@ def _lines(task: Task, decisions: Decisions, bound: str | None, goal_reaching: b
     if goal_reaching:
         total = f"{figures['won']:,} with a strong-cyclic policy, {figures['lost']:,} without"
         words: dict[bool | None, str] = {True: "yes ", False: "no  "}
-        last = [f"explored     {figures['explored']:,} states"]
+        last = [f"reading      {ENVIRONMENT[figures['environment']]}", f"explored     {figures['explored']:,} states"]
     else:
         counts = ((name, figures.get(name, 0)) for name in ("safe", "unsafe", "unknown"))
         total = ", ".join(f"{count:,} {name}" for name, count in counts if count)

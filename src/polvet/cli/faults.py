@@ -115,6 +115,8 @@ def faults(
 
 
 def _lines(bound: Bound, analysis: FaultAnalysis, figures: Mapping[str, Any]) -> list[str]:
+    from polvet.model.options import ENVIRONMENT
+
     show = bound.compiled.semantics.show
     words = WORDS[figures["kind"]]
     lines = [
@@ -122,6 +124,8 @@ def _lines(bound: Bound, analysis: FaultAnalysis, figures: Mapping[str, Any]) ->
         + ("; there are no others" if analysis.exhaustive else ""),
         f"states       {analysis.states:,} met, {analysis.safe_states:,} {words.good}, {analysis.open:,} undecided",
     ]
+    if (environment := figures.get("environment")) is not None:
+        lines.append(f"reading      {ENVIRONMENT[environment]}")
     for number, fault in enumerate(analysis.faults[:SHOWN]):
         blame = f", first on {analysis.blame[number].first:,} runs" if analysis.blame else ""
         instead = " or ".join(fault.safe_actions[:4]) or "no single action"

@@ -42,11 +42,12 @@ Goal = Annotated[str | None, Option("--goal", help="What should be reached: an e
 Domain = Annotated[
     Path | None, Option("--domain", help="The domain of a PDDL problem (default: domain.pddl beside it).")
 ]
+AllowCode = Annotated[bool, Option("--allow-code", help="Run the Python functions that the task's file names.")]
 OutOfBounds = Annotated[
     str, Option("--out-of-bounds", help="An assignment outside its bounds: 'error', or 'disable' the operator.")
 ]
 Avoid = Annotated[
-    str, Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, loop, or several with commas.")
+    str, Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, loop, delay, or several with commas.")
 ]
 MaxRisk = Annotated[
     str | None,
@@ -91,6 +92,7 @@ class World:
     domain: Domain = None
     constants: Constants = ""
     out_of_bounds: OutOfBounds = "error"
+    allow_code: AllowCode = False
 
     def load(self) -> Task:
         """Return the task as the front door has it."""

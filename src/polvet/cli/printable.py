@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import IO
 
 STEERING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -29,8 +32,38 @@ def printable_json(text: str) -> str:
 
 
 def say(text: str, stream: IO[str] | None = None) -> None:
-    """Print one line."""
-    print(printable(text), file=stream or sys.stdout)
+    """Print one line; the exit code does not depend on whether stderr takes it."""
+    with suppress(OSError) if stream is sys.stderr else nullcontext():
+        print(printable(text), file=stream or sys.stdout)
+
+
+class Heard(logging.Handler):
+    """What is logged as a warning while a command runs: said on stderr at once, and kept for its JSON document."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say a message, once."""
+        if (message := record.getMessage()) not in self.messages:
+            self.messages.append(message)
+            say(f"polvet: warning: {message}", sys.stderr)
+
+
+heard = Heard()
+
+
+@contextmanager
+def hearing() -> Iterator[None]:
+    """Keep the warnings of polvet, and of nobody else, in the block."""
+    heard.messages.clear()
+    log = logging.getLogger("polvet")
+    log.addHandler(heard)
+    try:
+        yield
+    finally:
+        log.removeHandler(heard)
 
 
 def _shown(letter: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from polvet.cli.options import Plainly
+from polvet.cli.options import AllowCode, Plainly
 from polvet.cli.parameters import Argument, Option
 
 
@@ -21,10 +21,11 @@ def report(
     check: Annotated[
         bool, Option("--check", help="Let the independent checker judge the campaign's certificate first.")
     ] = False,
+    allow_code: AllowCode = False,
 ) -> int:
     """Write a report for people. Example: `polvet report line-debug -o report.html`."""
     from polvet.front.writing import write_report
 
-    page = write_report(source, output, task=task, policy=policy, check=check)
+    page = write_report(source, output, task=task, policy=policy, check=check, allow_code=allow_code)
     size = page.figures["bytes"] / 1e6
     return answering.say(page, [f"report      {output} ({size:.2f} MB; open it in any browser, it loads nothing)"])

@@ -118,6 +118,7 @@ def _explained(risk: Risk) -> str:
 
 
 def _lines(bound: Bound, result: Safe | Unsafe | Unknown) -> list[str]:
+    from polvet.model.options import ENVIRONMENT
     from polvet.verify import verdicts
 
     verdict, risk = result.source
@@ -129,12 +130,16 @@ def _lines(bound: Bound, result: Safe | Unsafe | Unknown) -> list[str]:
     if counts:
         shown = (f"{figures[key]:,} {key.replace('_', ' ')}" for key in counts)
         lines.append(f"searched     {', '.join(shown)}")
+    if (environment := figures.get("environment")) is not None:
+        lines.append(f"reading      {ENVIRONMENT[environment]}")
     if figures.get("left_out"):
         lines.append(
             f"left out     {', '.join(figures['left_out'])} (nothing depends on them; errors in computing them are not looked for)"
         )
     if isinstance(verdict, verdicts.Unsafe):
-        lines.append(f"run          {len(verdict.run.actions):,} steps to {verdict.run.end.text}")
+        held = verdict.closed is not None and "environment" in verdict.closed
+        how = " that the environment may keep up" if held else ""
+        lines.append(f"run          {len(verdict.run.actions):,} steps to {verdict.run.end.text}{how}")
         semantics = bound.compiled.semantics
         states = verdict.run.states
         lines.append(f"  start      {semantics.show(states[0])}")

@@ -16,6 +16,7 @@ from typing import Any
 
 from polvet.budget import Budget
 from polvet.check.checker import Rejected, Subjects, check, is_by_execution
+from polvet.check.proves import PROVES
 from polvet.confirm.bundle import write_bundle
 from polvet.confirm.outcome import Checked, Confirmation, NotChecked
 from polvet.errors import FalseCertificate, InputError, LimitReached, MissingExtra, Where
@@ -33,19 +34,6 @@ BESIDES = 2.0
 GIVEN_FUNCTION = Path("the given function")
 """What a policy in memory is called in claims."""
 
-PROVES: dict[str, tuple[str, ...]] = {
-    "safe": ("safe-policy", "won-projection"), "unsafe": ("unsafe-rank", "lost-projection"),
-    "safe policy": ("reachable-set", "invariant", "grid", "sure-end"), "unsafe policy": ("run", "livelock"),
-    "safe region": ("safe-region",), "repaired policy": ("repair",),
-    "safe risk": ("risk-bound",), "unsafe risk": ("risk-exceeds",),
-    "strong-cyclic": ("strong-cyclic",), "not-strong-cyclic": ("no-strong-cyclic",),
-    "permitted": ("permissive", "action-risk"), "impossible": ("conflict",),
-    "terminating": ("lex-rank",), "nonterminating": ("lasso", "recurrent-set", "its-run"),
-    "solved": ("solves",), "holds": ("general",), "refuted": ("general-refuted",),
-    "goal-reaching": ("goal-reaching",), "goal-missed": ("goal-missed",),
-}  # fmt: skip
-"""The kinds of certificates that prove a verdict."""
-
 
 @dataclass(frozen=True, slots=True)
 class About:
@@ -61,7 +49,8 @@ class About:
 
     def subjects(self, budget: Budget) -> Subjects:
         """Return them as the checker takes them."""
-        return Subjects(self.task, self.policy, self.options, budget, self.options.domain, self.function)
+        given = self.options
+        return Subjects(self.task, self.policy, given, budget, given.domain, self.function, given.allow_code)
 
     def command(self, certificate: Path | None) -> str:
         """Return the words that check the certificate, which `-o` writes where it has no file yet."""

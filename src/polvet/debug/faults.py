@@ -33,7 +33,8 @@ from polvet.safety.foresight import is_large, sharpen
 
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2
 BLOCK = 1 << 16
-FIRST_BLOCK = 1 << 11  # small at first: where a limit comes soon, some states have been judged to the end
+FIRST_BLOCK = 1 << 8  # small at first: where a limit comes soon, some states have been judged to the end
+QUICK = 0.1  # seconds: blocks that take longer do not grow
 NO_FAULT = -1
 GRACE = 0.5
 """Seconds for the safe actions of a fault that was found just before the time was over."""
@@ -161,6 +162,9 @@ def all_faults(
         sharpen(decider, space.states(0, min(len(space), BLOCK)), budget=budget)
     judge = _Judge(bound, decider, budget)
     for begin in range(0, len(space), BLOCK):
+        if begin and judge.stops_before(len(space) - begin):
+            initial = initial[:BLOCK]
+            break
         judge.number(space.states(begin, min(begin + BLOCK, len(space))))
         judge.judge()
     known = judge.known[judge.number(initial)] if len(initial) else np.zeros(0, dtype=np.uint8)
@@ -289,8 +293,18 @@ class _Judge:
         self.pending = []
         begin, size = 0, FIRST_BLOCK
         while begin < len(fresh):
+            if begin and self.stops_before(len(fresh) - begin):
+                return
+            took = stopwatch(self.budget.clock)
             self._judge(fresh[begin : begin + size])
-            begin, size = begin + size, min(2 * size, BLOCK)
+            begin, size = begin + size, min(2 * size if took() < QUICK else size, BLOCK)
+
+    def stops_before(self, states: int) -> bool:
+        """Return whether the time is over, so that these many states stay open."""
+        if self.budget.is_over():
+            self.limit = self.limit or self.budget.reached("time")
+            self.open += states
+        return self.budget.is_over()
 
     def bisect(self, numbers: NDArray[np.int64], runs: PackedRuns) -> None:
         """Find the last safe state of runs whose every step has one outcome: log(length) states are decided, not all.
@@ -321,8 +335,10 @@ class _Judge:
         """Which runs go through states only in which the policy's step has a single outcome."""
         met = np.unique(numbers)
         single = np.zeros(int(met.max(initial=-1)) + 1, dtype=np.bool_)
-        for begin in range(0, len(met), BLOCK):
-            part = met[begin : begin + BLOCK]
+        for begin in range(0, len(met), FIRST_BLOCK):
+            if self.budget.is_over():
+                return np.zeros(len(runs), dtype=np.bool_)
+            part = met[begin : begin + FIRST_BLOCK]
             single[part] = np.diff(policy_steps(self.bound, self._states(part)).outcome_start) <= 1
         starts = runs.begin[:-1].astype(np.int64)
         return np.logical_and.reduceat(single[numbers], starts) if len(starts) else np.zeros(0, dtype=np.bool_)

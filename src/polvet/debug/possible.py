@@ -8,7 +8,7 @@ its own choice is not safe, and names the actions that then reach the goal best.
 Source   maximal reachability: Baier & Katoen, Principles of Model Checking, section 10.6; see `mdp/solve.py`
 Differs  safe states come from the decider (`safety/decide.py`); operators that share a step stand behind states of their own,
          so that no probability is rounded twice
-Limits   WORLD_STATES states; models of type `dtmc` have no labels to choose among
+Limits   WORLD_STATES states
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from polvet.mdp.query import Reach, Reward
 from polvet.mdp.scheduler import NO_CHOICE
 from polvet.mdp.solve import Value, solve
 from polvet.mdp.sparse import Mask, SparseMdp
-from polvet.model.automata import ModelType
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
@@ -44,9 +43,6 @@ Numbers = NDArray[np.int64]
 
 def find_safe_world(decider: Decider, starts: Words, *, budget: Budget = UNLIMITED) -> SafeWorld | str:
     """Return what safe policies can meet from the packed starts, or why that cannot be told; a time limit raises."""
-    task = decider.task
-    if task.network.model.type is ModelType.DTMC:
-        return "the model is a Markov chain: there is nothing to choose"
     few = budget.at_most(states=WORLD_STATES)
     space = decider.compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], budget=few)
     limit = describe_limit(space, few)

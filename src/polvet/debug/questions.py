@@ -8,6 +8,7 @@ from fractions import Fraction
 from polvet.choices import one_of
 from polvet.errors import InputError, Where
 from polvet.files import Figures
+from polvet.model.options import ADVERSARIAL, DRAWN, FAIR
 from polvet.numbers import exact
 from polvet.safety.bound import parse_risk
 
@@ -59,7 +60,9 @@ class Question:
     def figures(self) -> Figures:
         """Return what was asked as JSON documents hold it."""
         if self.kind == "goal":
-            return {"kind": self.kind, "goal_chance": BEST if self.goal_chance is None else str(self.goal_chance)}
+            chance = BEST if self.goal_chance is None else str(self.goal_chance)
+            return {"kind": self.kind, "goal_chance": chance, "environment": FAIR if chance == "1" else DRAWN}
         if self.kind == "risk":
-            return {"kind": self.kind, "max_risk": str(self.max_risk), "delta": str(self.delta)}
+            asked = {"max_risk": str(self.max_risk), "delta": str(self.delta), "environment": ADVERSARIAL}
+            return {"kind": self.kind, **asked}
         return {"kind": self.kind}

@@ -22,13 +22,11 @@ from numpy.typing import NDArray
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.debug.faults import FaultAnalysis, every_start, policy_steps
 from polvet.debug.possible import WORLD_STATES
-from polvet.errors import InputError, LimitReached
+from polvet.errors import LimitReached
 from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import SparseMdp
-from polvet.model.automata import ModelType
-from polvet.model.task import Task
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.records.fault_files import RISK, Fault
 from polvet.safety.bound import FINE, Group, RiskGame, groups_of
@@ -69,12 +67,8 @@ class RiskWorld:
         return int(self.labels[group[0]])
 
 
-def find_risk_world(task: Task, compiled: Compiled, starts: Words, *, budget: Budget = UNLIMITED) -> RiskWorld:
+def find_risk_world(compiled: Compiled, starts: Words, *, budget: Budget = UNLIMITED) -> RiskWorld:
     """Return the world from packed starts, or raise LimitReached where it is too large."""
-    if task.network.model.type is ModelType.DTMC:
-        raise InputError(
-            "the model is a Markov chain: there is nothing to choose.", hint="Ask for its risk with verify."
-        )
     few = budget.at_most(states=WORLD_STATES)
     space = compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], budget=few)
     if (limit := describe_limit(space, few)) is not None:
@@ -109,7 +103,7 @@ def find_risk_faults(
     chain = bound.compiled.explore(initial, build=True, stop_at=[FAIL, GOAL], budget=budget, policy=bound.core)
     if (limit := describe_limit(chain, budget)) is not None:
         raise limit
-    known = world or find_risk_world(bound.task, bound.compiled, initial, budget=budget)
+    known = world or find_risk_world(bound.compiled, initial, budget=budget)
     words = chain.states(0, len(chain))
     places = np.array([known.space.find(state) for state in words], dtype=np.int64)
     allowed, room = float(most), float(delta)

@@ -15,6 +15,7 @@ from polvet.model.infix import dump_expression
 from polvet.model.instantiate import instantiate
 from polvet.model.task import Task, condition
 from polvet.model.terms import Termlike, expression_of
+from polvet.sources import dump_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +49,14 @@ class Instance:
         """Return the model as JANI text."""
         return dump_model(self.model)
 
-    def dump_task(self, model_file: str) -> str:
-        """Return the task.toml that goes with the model in `model_file`."""
-        lines = [f"model = {_quoted(model_file)}"]
-        for role, one in (("start", self.start), ("fail", self.fail), ("goal", self.goal)):
-            if one is not None:
-                lines.append(f"{role} = {_quoted(dump_expression(one))}")
-        return "\n".join(lines) + "\n"
-
     def write(self, path: str | Path) -> tuple[Path, Path]:
         """Write the model to `path` (a .jani file) and the task beside it; return both paths."""
         file = Path(path)
         if file.suffix != ".jani":
             raise InputError(f"'{file}' is not the name of a .jani file.", Where("-o"), "End it in .jani.")
-        task = file.with_suffix(".toml")
-        write_whole(file, self.dump())
-        write_whole(task, self.dump_task(file.name))
+        task, model = file.with_suffix(".toml"), self.dump().encode()
+        given = {"start": self.start, "fail": self.fail, "goal": self.goal}
+        texts = {role: dump_expression(one) for role, one in given.items() if one is not None}
+        write_whole(file, model)
+        write_whole(task, dump_task({"model": (file.name, model)}, texts))
         return file, task
-
-
-def _quoted(text: str) -> str:
-    """Return the text as a TOML string."""
-    if "'" not in text and "\n" not in text:
-        return f"'{text}'"
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -56,7 +56,9 @@ class Campaign(Result):
         """Write the report, one HTML file that loads nothing, and return its path."""
         from polvet.front.writing import write_report
 
-        write_report(self.folder, path)
+        write_report(
+            self.folder, path, allow_code=self.policy is not None and self.policy.task.model_task.options.allow_code
+        )
         return Path(path)
 
     def to_dict(self) -> Json:

@@ -15,6 +15,7 @@ from polvet.files import Figures, Json
 from polvet.front.limits import Work
 from polvet.front.result import Result, why, write_certificate
 from polvet.front.results import Safe, Unknown, Unsafe
+from polvet.model.options import FAIR
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT
@@ -267,7 +268,13 @@ def decide_goal_reaching(task: Task, question: Question, work: Work) -> GoalReac
     except LimitReached as limit:
         return GoalReaching(figures={"strong_cyclic": None}, seconds=work.spent(), **why(limit))
     won = tuple(solved.is_won(state) for state in states)
-    figures = {"strong_cyclic": all(won), "won": sum(won), "lost": len(won) - sum(won), "explored": solved.game.states}
+    figures: Figures = {
+        "strong_cyclic": all(won),
+        "won": sum(won),
+        "lost": len(won) - sum(won),
+        "explored": solved.game.states,
+    }
+    figures["environment"] = FAIR
     rows = [{"state": state_to_json(task, state), "strong_cyclic": one} for state, one in zip(states, won, strict=True)]
     decisions = GoalReaching(
         figures=figures, source=(solved, states), safe=won, rows=lambda: rows, seconds=work.spent()

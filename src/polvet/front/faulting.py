@@ -14,7 +14,7 @@ from polvet.files import Figures, Json
 from polvet.front.limits import Work
 from polvet.front.result import Run, why, write_certificate
 from polvet.front.results import Fault, Faults, Fence, Repair
-from polvet.front.workplace import new_folder
+from polvet.front.workplace import keep_policy
 from polvet.records.fault_files import GOAL_KINDS, FaultList
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def find_policy_faults(
     from polvet.debug.faults import find_faults
     from polvet.safety.decide import Decider
 
-    bound = policy.bound
+    bound = policy.compiled_within(work.budget)
     decider = Decider(bound.task, threads=work.threads())
     packed, how = (None, "") if runs is None else _packed(policy, runs)
     if question.kind != "safety":
@@ -144,7 +144,6 @@ def repair_policy(
     certificate: Path | None,
 ) -> Policy:
     """Return the policy repaired at the faults; kept are the states of a file, or of so many goal-reaching runs."""
-    from polvet.policy.save import save_policy
     from polvet.repair.confirmed import confirm_repair
     from polvet.repair.guarded import repair_guarded
     from polvet.repair.keep import goal_states, kept_states
@@ -169,8 +168,7 @@ def repair_policy(
     else:
         repair, agreement = repair_checked(policy.fitted, listed.faults, how, budget=budget, compiled=bound.compiled)
     work.tell(fixed=len(repair.fixed), left=len(repair.left), objective=repair.objective)
-    target = new_folder() / f"policy{file.suffix}" if output is None else output
-    save_policy(repair.policy, target)
+    target = keep_policy(repair.policy, f"policy{file.suffix}", output)
     document, checked = confirm_repair(
         policy.fitted,
         repair,
@@ -196,7 +194,6 @@ def repair_policy(
 def fence_policy(policy: Policy, work: Work, certificate: str | Path | None, output: str | Path | None) -> Fence:
     """Return the policy with every action forbidden that may leave the safe region, and the proof that it is safe."""
     from polvet.confirm.confirmation import about_policy, confirm
-    from polvet.policy.save import save_policy
     from polvet.repair.fence import fence_exits
     from polvet.safety.real_exits import RealExits
     from polvet.verify.certificates import certificate_of
@@ -208,8 +205,7 @@ def fence_policy(policy: Policy, work: Work, certificate: str | Path | None, out
     exits, repair = fence_exits(bound, budget=work.budget)
     if exits is None or isinstance(repair, str):
         return Fence(reason=str(repair), **work.account())
-    target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
-    save_policy(repair.policy, target)
+    target = keep_policy(repair.policy, f"policy{file.suffix}", output)
     fenced = policy.reopen(target)
     work.tell("proving")
     by = "grid" if isinstance(exits, RealExits) else "projection"

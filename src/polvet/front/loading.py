@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,17 +35,19 @@ def load(
     out_of_bounds: str = "error",
     mode: str | None = None,
     domain: str | os.PathLike[str] | None = None,
+    allow_code: bool = False,
 ) -> Task:
     """Return the task in a file, in an environment's table (`gym:FrozenLake-v1`), or in a model in memory.
 
     `fail`, `goal` and `start` are conditions over the model's variables, in the place of what the file says; `avoid` names what
     is unsafe besides `fail` ('stuck', 'deadlock' or both); `out_of_bounds` is 'error' or 'disable'; `domain` is the file of a PDDL
-    problem's domain (absent: `domain.pddl` beside it).
+    problem's domain (absent: `domain.pddl` beside it). `allow_code` lets Python functions run that the file names as inputs of policies.
 
     >>> load("gym:FrozenLake-v1?map_name=4x4").labels
     ('left', 'down', 'right', 'up')
     """
-    from polvet.sources import load_task, parse_avoid, parse_mode, parse_out_of_bounds
+    from polvet.check.never import load_aloud
+    from polvet.sources import parse_avoid, parse_mode, parse_out_of_bounds
     from polvet.worlds.formats import is_address, look_again, read_world
 
     options = TaskOptions(
@@ -58,6 +59,7 @@ def load(
         parse_mode(mode, Where("mode")),
         parse_avoid(avoid or "", Where("avoid")),
         None if domain is None else Path(domain),
+        allow_code,
     )
     if isinstance(what, Task):
         return _reloaded(what, options)
@@ -67,7 +69,7 @@ def load(
         raise InputError(f"a {type(what).__name__} is no world.", Where("load"), _worlds())
     look_again()
     path = Path(what)
-    return Task(load_task(path, options), read_world(path).shown if is_address(path) else {})
+    return Task(load_aloud(path, options), read_world(path).shown if is_address(path) else {})
 
 
 def from_gym(
@@ -122,7 +124,7 @@ def from_gym(
         state=state,
         visiting=Visiting(snapshot, restore, seeds, cuts, masks, budget_of(time_limit, None, max_states, progress)),
     )
-    document = task_of_world(world)
+    document = task_of_world(world, environment, seeds)
     conditions = dict(document.conditions)
     conditions |= {role: text for role, text in (("fail", fail), ("goal", goal)) if isinstance(text, str)}
     written = _written(document.model, conditions, document.inputs, TaskOptions(), document.max_steps)
@@ -282,9 +284,12 @@ def _conditions(
 
 
 def save_task(task: ModelTask, path: Path) -> Path:
-    """Write the task to the `.toml` file, its model and a PDDL domain beside it; byte for byte where nothing was put in their place."""
+    """Write the task to the `.toml` file, its model and a PDDL domain beside it, each under a name that no other file has there.
+
+    It is byte for byte what was read, where nothing was put in its place and the model's name is free.
+    """
     from polvet.files import read_bytes, write_whole
-    from polvet.sources import read_parts
+    from polvet.sources import dump_task, own_name, read_parts
     from polvet.worlds.formats import is_address
     from polvet.worlds.table_file import dump_world
 
@@ -292,37 +297,43 @@ def save_task(task: ModelTask, path: Path) -> Path:
         raise InputError(f"'{path}' is not the name of a .toml file.", Where(str(path)), "End it in .toml.")
     if task.source is None:
         raise InputError("the task was not made by polvet.load.", Where(str(path)), "Make it with polvet.load.")
-    parts = read_parts(task.source.file, task.options)
-    sibling = parts.model.parent == task.source.file.parent and not is_address(parts.model)
-    if task.source.file.suffix == ".toml" and sibling and not task.options.to_json() and parts.domain is None:
-        write_whole(path.with_name(parts.model.name), read_bytes(parts.model))
-        write_whole(path, read_bytes(task.source.file))
-        return path
+    parts, source, folder = read_parts(task.source.file, task.options), task.source.file, path.parent
+    files: dict[str, tuple[str, bytes]] = {}
     if is_address(parts.model):
-        suffix, model_text = dump_world(task.network.model)
-        model = path.with_suffix(suffix)
-        write_whole(model, model_text)
+        files["model"] = model_file(*dump_world(task.network.model), task.network.model.name)
     else:
-        model = path.with_name(parts.model.name)
-        write_whole(model, read_bytes(parts.model))
-    texts = {role: text for role, (text, _) in parts.conditions.items()}
-    if parts.domain is not None:
-        beside = "domain.pddl" if model.name != "domain.pddl" else "its-domain.pddl"
-        write_whole(path.with_name(beside), read_bytes(parts.domain))
-        texts = {"domain": beside, **texts}
-    if parts.problem.schemas:
-        texts = {"actions": "schemas", **texts}
-    bounds = [f"{json.dumps(name)} = [{low}, {high}]\n" for name, (low, high) in parts.problem.bounds.items()]
-    text = _toml(model.name, texts, parts.reading, parts.constants, parts.max_steps)
-    write_whole(path, text + ("".join(["[bounds]\n", *bounds]) if bounds else ""))
+        data = read_bytes(parts.model)
+        files["model"] = own_name(parts.model.name, data, folder), data
+    as_read = source.suffix == ".toml" and not task.options.to_json() and parts.domain is None
+    if as_read and parts.model == source.with_name(files["model"][0]):
+        text = read_bytes(source)
+    else:
+        if parts.domain is not None:
+            data = read_bytes(parts.domain)
+            taken = files["model"][0] == parts.domain.name
+            files["domain"] = own_name(parts.domain.name, data, None if taken else folder), data
+        texts = {role: one for role, (one, _) in parts.conditions.items()}
+        if parts.problem.schemas:
+            texts = {"actions": "schemas", **texts}
+        text = dump_task(files, texts, parts.reading, parts.constants, parts.problem.bounds, parts.max_steps).encode()
+    for name, data in (*files.values(), (path.name, text)):
+        write_whole(folder / name, data)
     return path
+
+
+def model_file(suffix: str, text: str, name: str) -> tuple[str, bytes]:
+    """Return the name of its own and the content of the file that a model in memory is written to."""
+    from polvet.sources import own_name
+
+    data = text.encode()
+    return own_name(f"{name[:60]}{suffix}", data), data
 
 
 def _reloaded(task: Task, options: TaskOptions) -> Task:
     """Return the task with further options in the place of its own; without any it is the same."""
-    from polvet.sources import load_task
+    from polvet.check.never import load_aloud
 
-    if options == NO_OPTIONS:
+    if options == NO_OPTIONS and not options.allow_code:
         return task
     source = task.model_task.source
     if source is None:
@@ -335,7 +346,7 @@ def _reloaded(task: Task, options: TaskOptions) -> Task:
     }
     if options.constants:
         changed["constants"] = {**before.constants, **options.constants}
-    return Task(load_task(source.file, replace(before, **changed)), task.shown)
+    return Task(load_aloud(source.file, replace(before, **changed)), task.shown)
 
 
 def _from_model(model: Model, options: TaskOptions) -> ModelTask:
@@ -352,48 +363,25 @@ def _written(
     max_steps: int | None = None,
 ) -> ModelTask:
     """Return the task that the model and its conditions are, once written to files: what is judged is what would be saved."""
+    from polvet.check.never import load_aloud
     from polvet.model.task import PolicyReading
-    from polvet.sources import load_task
+    from polvet.sources import dump_task
     from polvet.worlds.table_file import dump_world
 
     folder = new_folder()
-    suffix, rows = dump_world(model)
-    (folder / f"model{suffix}").write_text(rows, encoding="utf-8")
+    file = model_file(*dump_world(model), model.name)
+    (folder / file[0]).write_bytes(file[1])
     task = folder / "task.toml"
-    text = _toml(f"model{suffix}", conditions, PolicyReading(inputs=inputs), {}, max_steps)
+    text = dump_task({"model": file}, conditions, PolicyReading(inputs=inputs), max_steps=max_steps)
     task.write_text(text, encoding="utf-8")
     try:
-        return load_task(task, options)
+        return load_aloud(task, options)
     except InputError as error:
         if isinstance(error.where, Where) and error.where.file == str(task) and error.where.path:
             raise InputError(
                 error.what, ".".join(map(str, error.where.path)), error.hint
             ) from None  # nobody knows that file
         raise
-
-
-def _toml(
-    model: str, texts: Mapping[str, str], reading: Any, constants: Mapping[str, Any], max_steps: int | None
-) -> str:
-    lines = [f"model = {json.dumps(model, ensure_ascii=False)}"]
-    lines += [f"{role} = {json.dumps(text, ensure_ascii=False)}" for role, text in texts.items()]
-    lines += [] if max_steps is None else [f"max_steps = {max_steps}"]
-    if constants:
-        lines.append("[constants]")
-        for name, value in constants.items():
-            shown = str(value).lower() if isinstance(value, bool) else value if isinstance(value, int) else f'"{value}"'
-            lines.append(f"{name} = {shown}")
-    chosen = {"inputs": reading.inputs, "outputs": reading.outputs}
-    if reading.mode != "filtered" or any(names is not None for names in chosen.values()):
-        lines.append("[policy]")
-        if reading.mode != "filtered":
-            lines.append(f'mode = "{reading.mode}"')
-        lines += [
-            f"{key} = {json.dumps(list(names), ensure_ascii=False)}"
-            for key, names in chosen.items()
-            if names is not None
-        ]
-    return "\n".join(lines) + "\n"
 
 
 def _worlds() -> str:

@@ -244,6 +244,9 @@ def _restore_sklearn(data: bytes, model: Any) -> Any:
 def _dump_stable_baselines(model: Any) -> bytes:
     from polvet.policy.stable_baselines import NORMALIZATION, normalization_of
 
+    if not hasattr(model, "get_vec_normalize_env"):
+        what = f"a {type(model).__name__} of stable-baselines3 is a part of a model."
+        raise InputError(what, Where("policy"), "Give the model itself, which says how observations are read.")
     buffer = io.BytesIO()
     model.save(buffer)
     wrapper = model.get_vec_normalize_env()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.files import Json
 from polvet.front.arguments import count, path, steps
@@ -121,8 +122,12 @@ class Policy:
     @property
     def bound(self) -> Bound:
         """The policy as engines take it: compiled together with the task's network."""
+        return self.compiled_within(UNLIMITED)
+
+    def compiled_within(self, budget: Budget) -> Bound:
+        """Return `bound`; a limit that comes first raises LimitReached."""
         if self._bound is None:
-            self._bound = compile_policy(self._fitted)
+            self._bound = compile_policy(self._fitted, budget)
         return self._bound
 
     def act(self, state: Any) -> str | None:

@@ -26,8 +26,10 @@ def property_of_task(task: Task, text: str) -> Property:
     if model.property_named(text) is not None or not any(sign in text for sign in "=[]<>"):
         return find_property(model, text, where)
     words = _words_of(task)
+    given = {} if task.source is None else read_parts(task.source.file, task.options).conditions
     roles = (("fail", task.fail), ("goal", task.goal))
-    conditions = {name: one for name, one in roles if one != FALSE and name not in words.names}
+    # A condition that nobody gave is false, too; who asks about it has forgotten to give it.
+    conditions = {name: one for name, one in roles if (one != FALSE or name in given) and name not in words.names}
     words = replace(words, formulas={**conditions, **words.formulas}, names=words.names | conditions.keys())
     one = parse_property(text, words, where)
     check_properties([one], model)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
+from polvet.files import is_stream
 from polvet.front.limits import Work
 from polvet.front.result import Run, why
 from polvet.front.results import Evaluation, Fuzzing, Simulation
@@ -156,7 +157,7 @@ def fuzz_policy(
             crew=crew,
             budget=budget,
             identity=identity_of(bound),
-            journal=None if output is None else journal_of(output),
+            journal=None if output is None or is_stream(output) else journal_of(output),
             on_round=tell,
         )
     kept, shrunk = shrink_different(bound, campaign.runs, budget=budget) if shrink else (campaign.runs, {})

@@ -27,7 +27,6 @@ from polvet.shield.world import World
 from polvet.verdict import Verdict
 
 if TYPE_CHECKING:
-    from polvet.model.tables import TransitionTable
     from polvet.shield.given_distributions import GivenDistributions
     from polvet.shield.risk_budget import RiskBudget
 
@@ -96,7 +95,7 @@ class Shield(Result):
     choices: int = 0
     maximal: bool = False
     table: Table | None = field(default=None, repr=False)
-    rows: TransitionTable | None = field(default=None, repr=False)  # of a world that is given state by state
+    task: Task | None = field(default=None, repr=False)  # the world it is for
     verdict: ClassVar[Verdict] = Verdict.PERMITTED
 
     def allowed(self, state: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -135,15 +134,19 @@ class Shield(Result):
         one row of numbers per environment, in the order of `variables`) and `labels` the label of each action; around the environment that
         the model was made of (`polvet.from_gym`) neither need be given. A state that the shield
         does not know is an `error`, ends the episode (`forbid`), or allows what the `nearest` known one does; `report()` counts.
+
+        Another world than the shield's is refused: by its table or what it was made with, after some allowed steps from its resets,
+        and at any later step that is none of the world's. `report().compared` says what was looked at.
         """
-        from polvet.shield.wrapper import ShieldedEnv, shield_vec_env
+        from polvet.shield.wrapper import shield_env, shield_vec_env
+        from polvet.worlds.observed import told_by
 
         env = environment(env)
         if hasattr(env, "step_async") and hasattr(env, "env_method"):
-            return shield_vec_env(env, self._table, state_of=state_of, labels=labels, unknown=unknown)
-        if self.rows is not None:
-            state_of, labels = told_by(self.rows, env, state_of, labels)
-        return ShieldedEnv(env, self._table, state_of=state_of, labels=labels, unknown=unknown)
+            return shield_vec_env(env, self._table, self.task, state_of=state_of, labels=labels, unknown=unknown)
+        if self.task is not None:
+            state_of, labels = told_by(self.task.network, env, state_of, labels)
+        return shield_env(env, self._table, self.task, state_of=state_of, labels=labels, unknown=unknown)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -164,25 +167,15 @@ class Shield(Result):
 
     def _whole(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the state with what its number, or its features, say besides."""
-        return state if self.rows is None else self.rows.completed(state)
+        from polvet.worlds.observed import table_of
+
+        rows = None if self.task is None else table_of(self.task.network)
+        return state if rows is None else rows.completed(state)
 
     @property
     def _table(self) -> Table:
         assert self.table is not None
         return self.table
-
-
-def told_by(
-    rows: TransitionTable, env: Any, state_of: Callable[[Any], Any] | None, labels: Sequence[str] | None
-) -> tuple[Callable[[Any], Any] | None, Sequence[str] | None]:
-    """Return how an observation tells the state, and the labels of actions: as given, or of the environment that the rows were made of."""
-    from polvet.worlds import observed
-
-    if state_of is not None:
-        return (lambda observation: rows.completed(state_of(observation))), labels
-    if observed.name_of(env) != rows.name:
-        return None, labels
-    return observed.state_of(rows), rows.labels if labels is None else labels
 
 
 def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impossible | Unknown:
@@ -309,10 +302,8 @@ def read_bound(bound: float | str | Fraction | None, name: str = "bound") -> Fra
 
 def shield_of(task: Task, permitted: Permitted, table: Table, limit: Fraction, **more: Any) -> Shield:
     """Return the shield that permits so much."""
-    from polvet.worlds.observed import table_of
-
     return Shield(
-        rows=table_of(task.network),
+        task=task,
         certificate=table.document,
         bound=limit,
         permitted=permitted.count,

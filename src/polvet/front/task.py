@@ -13,12 +13,12 @@ from polvet.budget import stopwatch
 from polvet.choices import one_of
 from polvet.errors import InputError, Where
 from polvet.files import Figures
-from polvet.front.arguments import count, known_options
+from polvet.front.arguments import count, environment, known_options
 from polvet.front.limits import Chance, Crowd, Threaded, TimedChance, Work
 from polvet.front.result import why
 from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value
 from polvet.front.states import is_one_state, read_states
-from polvet.front.workplace import new_folder
+from polvet.front.workplace import keep_policy
 from polvet.model.infix import dump_expression
 from polvet.model.task import Task as ModelTask
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT
@@ -140,7 +140,7 @@ class Task:
         network = started(task) if self._says_start() else task.network
         wanted = self._property(property)
         answer = check_property(
-            network, wanted, relative_gap=gap, exact=exact, budget=work.budget, policy=fitted, threads=work.threads()
+            network, wanted, gap=gap, exact=exact, budget=work.budget, policy=fitted, threads=work.threads()
         )
         figures: Figures = {
             "value": number(answer.value),
@@ -248,7 +248,6 @@ class Task:
         `shaping`, `max_steps`, and `time_limit`, `seed`, `progress`. `max_states` is for a teacher that searches; `output` names a file
         for the policy.
         """
-        from polvet.policy.save import save_policy
         from polvet.train.course import SMALL, Course, pupil_of, shares, train
 
         limits = {name: options.pop(name) for name in TimedChance.__optional_keys__ & options.keys()}
@@ -257,8 +256,7 @@ class Task:
         pupil = pupil_of(self._task)
         most = SMALL if max_states is None else max_states
         trained, figures = train(pupil, chosen, seed=work.chance, budget=work.budget, max_states=most)
-        target = new_folder() / ("policy.onnx" if kind == "mlp" else "policy.json") if output is None else Path(output)
-        save_policy(trained, target)
+        target = keep_policy(trained, "policy.onnx" if kind == "mlp" else "policy.json", output)
         figures |= {
             **shares(self._task, target, seed=work.chance, max_steps=chosen.max_steps, budget=work.budget.told(None)),
             "inputs": list(pupil.policy.inputs),
@@ -368,16 +366,22 @@ class Task:
         return (sb3_vec_env if sb3 else VectorEnv)(self._task, count(n, "n"), shield=table, **options)
 
     def check_abstraction(self, env: Any, **options: Any) -> AbstractionCheck:
-        """Return whether random runs of the user's own environment are runs of this task, as `state_of` and `labels` tell it.
+        """Return whether random runs of an environment are runs of this task, as `state_of` and `labels` tell it, and its table the task's.
+
+        Around the environment that the task was made of (`polvet.from_gym`) neither need be given.
 
         Options: `state_of(observation)` (a state by names), `labels` (of each action), `runs`, `max_steps`, `seed`, `confidence`.
         """
         from polvet.shield.abstraction import check_abstraction
         from polvet.shield.guard import NO_STATE
+        from polvet.worlds.observed import told_by
 
-        if options.get("state_of") is None:
+        given = told_by(
+            self._task.network, environment(env), options.pop("state_of", None), options.pop("labels", None)
+        )
+        if given[0] is None:
             raise NO_STATE
-        return check_abstraction(self._task, env, **options)
+        return check_abstraction(self._task, env, state_of=given[0], labels=given[1], **options)
 
     def flat(self, policy: Any = None) -> str:
         """Return the task, perhaps with a policy, written out: the flat text that evidence speaks of (docs/flat.md)."""

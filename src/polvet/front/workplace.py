@@ -12,6 +12,12 @@ import tempfile
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from polvet.files import is_stream, read_bytes, write_whole
+
+if TYPE_CHECKING:
+    from polvet.policy.protocol import Policy
 
 _numbers = count()
 
@@ -28,6 +34,17 @@ def new_folder() -> Path:
     folder = _workplace() / str(next(_numbers))
     folder.mkdir()
     return folder
+
+
+def keep_policy(policy: Policy, name: str, output: str | Path | None) -> Path:
+    """Write the policy where it shall go, and return a file that can be read again: one of that name here for none, and for a stream."""
+    from polvet.policy.save import save_policy
+
+    file = new_folder() / name if output is None or is_stream(output) else Path(output)
+    save_policy(policy, file)
+    if output is not None and file != Path(output):
+        write_whole(output, read_bytes(file))
+    return file
 
 
 def keep_file(name: str, data: bytes) -> Path:

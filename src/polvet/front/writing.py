@@ -45,12 +45,13 @@ def write_report(
     task: Path | None = None,
     policy: Path | None = None,
     check: bool = False,
+    allow_code: bool = False,
 ) -> Written:
     """Write one HTML file, which loads nothing, about a campaign's folder, runs, faults, a certificate or a shield."""
     from polvet.report.make import make_report
 
     spent = stopwatch()
-    page = make_report(source, task=task, policy=policy, checked=check)
+    page = make_report(source, task=task, policy=policy, checked=check, allow_code=allow_code)
     write_whole(output, page)
     return Written(figures={"bytes": len(page.encode())}, more={"report": str(output)}, seconds=spent())
 

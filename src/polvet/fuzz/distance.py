@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.model.expressions import (
     FALSE,
     Binary,
@@ -44,7 +45,7 @@ OPPOSITE = {"=": "≠", "≠": "=", "<": "≥", "≥": "<", ">": "≤", "≤": "
 MIRRORED = {">": "<", "≥": "≤"}
 
 
-def distance_to_fail(task: Task) -> Expression:
+def distance_to_fail(task: Task, budget: Budget = UNLIMITED) -> Expression:
     """Return a real expression that is 0 exactly in `fail` and measures how near it is elsewhere.
 
     >>> from polvet.model.build import ModelBuilder
@@ -56,7 +57,7 @@ def distance_to_fail(task: Task) -> Expression:
     (0.0, True)
     """
     own = distance_to(task.fail, task.network)
-    steps = _steps_to(task.fail, task.network)
+    steps = _steps_to(task.fail, task.network, budget)
     if not steps:
         return own
     nearest = balanced("min", [own, *(Binary("+", NEAR, distance_to(step, task.network)) for step in steps)])
@@ -64,13 +65,16 @@ def distance_to_fail(task: Task) -> Expression:
     return Conditional(task.fail, ZERO, nearest)
 
 
-def _steps_to(condition: Expression, network: Network) -> list[Expression]:
+def _steps_to(condition: Expression, network: Network, budget: Budget) -> list[Expression]:
     """Return when a step may bring the condition about: one guard with the condition taken back per edge and branch."""
     read = names(condition)
     known = {variable.name for variable in network.variables}  # not transient ones, which a state does not hold
     steps: dict[Expression, None] = {}
     room = MOST_NODES
-    for edge in network.edges.writing(read) if isinstance(network.edges, TableMoves) else network.edges:
+    writing = network.edges.writing(read) if isinstance(network.edges, TableMoves) else network.edges
+    for edge in writing:
+        if budget.is_over():
+            return []
         for branch in edge.branches:
             values = {u.target.name: u.value for u in branch.updates if isinstance(u.target, Name)}
             if not read & set(values):

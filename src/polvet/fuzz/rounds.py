@@ -138,7 +138,7 @@ class Fuzzer:
 
     def __init__(self, bound: Bound, options: RoundOptions, *, threads: int = 1, budget: Budget = UNLIMITED) -> None:
         self.bound, self.options, self.threads = bound, options, threads
-        self.guided = GuidedPolicy.of(bound)
+        self.guided = GuidedPolicy.of(bound, budget)
         self.starts = drawable_starts(bound.task, budget=budget)
         self.best: list[tuple[State, float]] = []  # of earlier generations
         self._learnt: list[tuple[State, float]] = []  # of this one

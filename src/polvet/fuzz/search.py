@@ -59,13 +59,15 @@ class GuidedPolicy:
     visits: _core.Visits
 
     @classmethod
-    def of(cls, bound: Bound) -> GuidedPolicy:
+    def of(cls, bound: Bound, budget: Budget = UNLIMITED) -> GuidedPolicy:
         """Return the same policy over the same packed states, with the distance as a reward."""
         task = bound.task
         start = task.start if task.start is not None else task.network.initial_condition
         kept = task.network.derived
         key = "distance", task.fail
-        far = kept[key] = kept.get(key) or distance_to_fail(task)
+        far = kept.get(key) or distance_to_fail(task, budget)
+        if not budget.is_over():  # or it may be coarser than it could be
+            kept[key] = far
         compiled = Compiled(task.network, conditions=[task.fail, task.goal, start], rewards=[Reward(far, None)])
         return cls(bind_policy(bound.fitted, compiled), _core.Visits())
 

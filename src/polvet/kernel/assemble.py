@@ -140,8 +140,8 @@ class Assembler:
                 return self.constant(int(value))
             case IntLiteral(value):
                 return self.constant(value)
-            case RealLiteral(real):
-                return self.constant(float(real))
+            case RealLiteral():
+                return self.constant(expression.rounded)
             case MathConstant(name):
                 return self.constant(arithmetic.CONSTANTS[name])
             case Name(name):

@@ -30,9 +30,10 @@ class Compiled:
         *,
         conditions: Sequence[Expression] = (),
         rewards: Sequence[Reward] = (),
+        budget: Budget = UNLIMITED,
     ) -> None:
         self.network = network
-        data = lower(network, conditions=conditions, rewards=rewards)
+        data = lower(network, conditions=conditions, rewards=rewards, budget=budget)
         self.program = _core.Program.make(data)
         self.machine = _core.Machine(self.program)
         self._kinds = [variable.kind for variable in network.variables]

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
 from polvet.kernel.assemble import Assembler
 from polvet.kernel.chances import ChanceWriter, ProgramData
 from polvet.kernel.layout import Field, lay_out
 from polvet.kernel.lower_table import LEAST_CHANCE, RowWriter
-from polvet.model.automata import ModelType
 from polvet.model.expressions import (
     Binary,
     BoolLiteral,
@@ -40,7 +40,7 @@ from polvet.model.expressions import (
     names,
 )
 from polvet.model.folding import value_of
-from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, Update
+from polvet.model.network import MOST_BRANCHES, Branch, Joint, Kind, Network, NetworkEdge, Update
 from polvet.model.tables import REWARD, TableMoves
 
 MAX_SWITCH_RANGE = 4096
@@ -72,6 +72,7 @@ def lower(
     *,
     conditions: Sequence[Expression] = (),
     rewards: Sequence[Reward] = (),
+    budget: Budget = UNLIMITED,
 ) -> ProgramData:
     """Return the program as the plain data that `_core.Program.make` takes.
 
@@ -80,13 +81,13 @@ def lower(
     wanted = frozenset(name for one in rewards if one.per_step is not None for name in names(one.per_step))
     key = f"lowered {sorted(wanted)}"
     if key not in network.derived:
-        network.derived[key] = _Lowering(network, wanted)
+        network.derived[key] = _Lowering(network, wanted, budget)
     lowering: _Lowering = network.derived[key]
     return lowering.copy().program(conditions, rewards)
 
 
 class _Lowering:
-    def __init__(self, network: Network, wanted: frozenset[str]) -> None:
+    def __init__(self, network: Network, wanted: frozenset[str], budget: Budget) -> None:
         self.network = network
         slots = (*network.variables, *network.scratch)
         self.slots = {variable.name: i for i, variable in enumerate(slots)}
@@ -104,7 +105,7 @@ class _Lowering:
             assert value is not None
             register = self.out.constant(float(value) if variable.kind is Kind.REAL else int(value))
             self.out.registers[self.slots[variable.name]] = self.out.registers[register]
-        self.moves = self._moves(wanted)
+        self.moves = self._moves(wanted, budget)
         self.encoded = _encoded(self.out.code)
 
     def copy(self) -> _Lowering:
@@ -113,22 +114,22 @@ class _Lowering:
         other.out, other.jumps = self.out.copy(), list(self.jumps)
         return other
 
-    def _moves(self, wanted: frozenset[str]) -> ProgramData:
+    def _moves(self, wanted: frozenset[str], budget: Budget) -> ProgramData:
         """Emit the code of all edges and of the choice among them."""
         network = self.network
         order = {label: i for i, label in enumerate(network.labels)}
         joints = sorted(network.joints, key=lambda joint: order.get(joint.label or "", len(order)))
         joints = [joint for joint in joints if joint.label is not None] + [j for j in joints if j.label is None]
         if isinstance(network.edges, TableMoves):
-            return self._table(network.edges, joints, wanted)
-        traits = [_Traits.of(edge, self.slots, len(network.variables)) for edge in network.edges]
+            return self._table(network.edges, joints, wanted, budget)
+        traits = [_Traits.of(edge, self.slots, len(network.variables)) for edge in budget.each(network.edges)]
         is_careful = [_needs_care(joint.participants, traits) for joint in joints]
         used: dict[int, set[bool]] = defaultdict(set)
         for joint, careful in zip(joints, is_careful, strict=True):
             for edges in joint.participants:
                 for edge in edges:
                     used[edge].add(careful)
-        edge_rows = [self._edge(edge, used.get(i, set()), wanted) for i, edge in enumerate(network.edges)]
+        edge_rows = [self._edge(edge, used.get(i, set()), wanted) for i, edge in enumerate(budget.each(network.edges))]
 
         menus: list[int] = []
         shared: dict[tuple[int, ...], int] = {}  # participants with the same edges share a menu
@@ -147,12 +148,12 @@ class _Lowering:
         lead = self._menu(leads)
         return self._data(edges=edge_rows, joints=rows, menus=menus, menu_refs=references, lead=lead)
 
-    def _table(self, moves: TableMoves, joints: list[Joint], wanted: frozenset[str]) -> ProgramData:
+    def _table(self, moves: TableMoves, joints: list[Joint], wanted: frozenset[str], budget: Budget) -> ProgramData:
         """Emit the rows of a table and the choice among them."""
         order = {label: i for i, label in enumerate(self.network.labels)}
         fields = {variable.name: field for variable, field in zip(self.network.variables, self.fields, strict=True)}
         writer = RowWriter(moves, self.out, fields, self.masks)
-        edges, self.branches = writer.branches(is_rewarded=moves.is_rewarded and REWARD in wanted)
+        edges, self.branches = writer.branches(budget, is_rewarded=moves.is_rewarded and REWARD in wanted)
         lead = writer.menu(joints, self.jumps)
         rows = [(order[joint.label or ""], False, 0, 0) for joint in joints]
         return self._data(edges=edges, joints=rows, menus=[], menu_refs=[], lead=lead)
@@ -164,6 +165,7 @@ class _Lowering:
             "words": self.words,
             "variables": len(network.variables),
             "slots": len(self.slots),
+            "most_branches": MOST_BRANCHES,
             "masks": list(self.masks),
             "fields": [field.as_tuple() for field in self.fields],
             "scratch_bounds": [lay_out((variable,))[0][0].as_tuple() for variable in network.scratch],
@@ -173,7 +175,7 @@ class _Lowering:
             **choice,
             "reads": self._read_variables(),
             "disable_out_of_bounds": network.disables_out_of_bounds,
-            "uniform": network.model.type is ModelType.DTMC,
+            "uniform": network.is_chain,
         }
 
     def program(self, conditions: Sequence[Expression], rewards: Sequence[Reward]) -> ProgramData:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from polvet.budget import Budget
 from polvet.kernel.assemble import Assembler
 from polvet.kernel.layout import Field
 from polvet.model.network import Joint
@@ -26,10 +27,10 @@ class RowWriter:
         self.fields = fields
         self._entries: dict[tuple[tuple[tuple[int, int, int], ...], float | None], int] = {}
 
-    def branches(self, *, is_rewarded: bool) -> tuple[list[tuple[int, int, int]], list[Branch]]:
+    def branches(self, budget: Budget, *, is_rewarded: bool) -> tuple[list[tuple[int, int, int]], list[Branch]]:
         """Emit what the branches write; return each row's stretch of branches, and these."""
         table, edges, branches = self.moves.table, [], list[Branch]()
-        for source, _, outcomes in table.moves:
+        for source, _, outcomes in budget.each(table.moves):
             begin = len(branches)
             for outcome in outcomes:
                 # SOUND: a branch that is possible stays so where its probability is too small for a double.

@@ -1,6 +1,6 @@
 """From a network to a sparse MDP: by the kernel for speed, or by the slow interpreter where exact fractions are wanted.
 
-A choice is one enabled operator. In a Markov chain (`dtmc`) several enabled operators are equally likely and make one choice.
+A choice is one enabled operator; in a Markov chain (`dtmc`) it is the draw among all of them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
-from polvet.errors import LimitReached
+from polvet.errors import InputError, LimitReached, ModelError
 from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.kernel.lower import Reward
 from polvet.mdp.sparse import Mask, SparseMdp
-from polvet.model.automata import ModelType
 from polvet.model.expressions import Expression
 from polvet.model.network import Network
 from polvet.model.semantics import Move, Semantics, State
@@ -98,7 +97,6 @@ def build_exactly(
     rows: list[list[list[tuple[int, Fraction]]]] = []
     labels: list[int] = []
     earned: dict[str, list[Fraction]] = {name: [] for name in gains}
-    uniform = network.model.type is ModelType.DTMC
     limit = None
     for state in order:  # grows while it is walked
         if len(order) > most:
@@ -114,12 +112,11 @@ def build_exactly(
             moves = semantics.moves(state)
             if policy is not None:
                 moves = policy.followed(state, moves)
-            groups = [moves] if uniform and moves else [[move] for move in moves]
-            for group in groups:
-                choices.append(_row(group, number, order))
-                labels.append(-1 if len(group) > 1 else _label(network, group[0]))
+            for move in moves:
+                choices.append(_row(move, number, order))
+                labels.append(-1 if move.label is None else network.labels.index(move.label))
                 for name, gain in gains.items():
-                    earned[name].append(gain.of(state, group))
+                    earned[name].append(gain.of(state, move))
         rows.append(choices)
     if limit is not None:
         return Built(SparseMdp.build([[]]), (), np.zeros(0, np.int32), order.__getitem__, limit)
@@ -128,19 +125,14 @@ def build_exactly(
     return Built(mdp, masks, np.array(labels, dtype=np.int32), order.__getitem__)
 
 
-def _label(network: Network, move: Move) -> int:
-    return -1 if move.label is None else network.labels.index(move.label)
-
-
-def _row(group: Sequence[Move], number: dict[State, int], order: list[State]) -> list[tuple[int, Fraction]]:
+def _row(move: Move, number: dict[State, int], order: list[State]) -> list[tuple[int, Fraction]]:
     row: dict[int, Fraction] = {}
-    for move in group:
-        for outcome in move.outcomes:
-            if outcome.state not in number:
-                number[outcome.state] = len(number)
-                order.append(outcome.state)
-            target = number[outcome.state]
-            row[target] = row.get(target, Fraction(0)) + outcome.probability / len(group)
+    for outcome in move.outcomes:
+        if outcome.state not in number:
+            number[outcome.state] = len(number)
+            order.append(outcome.state)
+        target = number[outcome.state]
+        row[target] = row.get(target, Fraction(0)) + outcome.probability
     return sorted(row.items())
 
 
@@ -148,14 +140,31 @@ class _Gain:
     """The exact expected reward of a choice: for the state it is made in, and for each of its outcomes."""
 
     def __init__(self, semantics: Semantics, reward: Reward) -> None:
-        self._resting = None if reward.per_state is None else semantics.compile(reward.per_state, exact=True)
-        self._moving = None if reward.per_step is None else semantics.compile(reward.per_step, exact=True)
+        self._semantics = semantics
+        self._resting = (
+            None if reward.per_state is None else semantics.compile(reward.per_state, exact=True, exact_tests=False)
+        )
+        self._moving = (
+            None if reward.per_step is None else semantics.compile(reward.per_step, exact=True, exact_tests=False)
+        )
 
-    def of(self, state: State, group: Sequence[Move]) -> Fraction:
+    def of(self, state: State, move: Move) -> Fraction:
+        try:
+            gain = self._sum(state, move)
+            float(gain)  # the bounds beside exact values are doubles
+        except (InputError, OverflowError) as error:
+            what = error.what if isinstance(error, InputError) else "it is beyond the range of doubles."
+            shown = self._semantics.show(state)
+            raise ModelError(
+                f"a reward cannot be computed in state {shown}: {what}",
+                self._semantics.network.model.where,
+                "Guard the operation.",
+            ) from None
+        return gain
+
+    def _sum(self, state: State, move: Move) -> Fraction:
         gain = Fraction(0) if self._resting is None else Fraction(self._resting(state))
         if self._moving is not None:
-            for move in group:
-                for outcome in move.outcomes:
-                    earned = Fraction(self._moving((*outcome.state, *outcome.scratch)))
-                    gain += outcome.probability * earned / len(group)
+            for outcome in move.outcomes:
+                gain += outcome.probability * Fraction(self._moving((*outcome.state, *outcome.scratch)))
         return gain

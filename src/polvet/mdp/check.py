@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from math import ceil, inf
+from math import ceil, floor, inf
 
 import numpy as np
 
@@ -21,13 +21,14 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.lower import Reward as KernelReward
 from polvet.mdp import query as ask
 from polvet.mdp.build import Built, build, build_exactly
-from polvet.mdp.exact import around
-from polvet.mdp.instants import late_until_exactly, step_back
-from polvet.mdp.solve import Value, solve
-from polvet.mdp.sparse import Float64s, Mask, Uint32s, mask_of
+from polvet.mdp.exact import around, exact_values
+from polvet.mdp.instants import step_back, step_back_exactly
+from polvet.mdp.solve import FINEST_GAP, Value, imprecise, relative_gap, solve
+from polvet.mdp.sparse import Float64s, Mask, SparseMdp, Uint32s, mask_of
 from polvet.mdp.total import total_reward
 from polvet.model.expressions import TRUE, Binary, Expression, is_expression, negation
 from polvet.model.folding import value_of
+from polvet.model.infix import dump_expression
 from polvet.model.network import Network
 from polvet.model.properties import (
     Comparison,
@@ -52,6 +53,8 @@ EXACT_STATES = 20_000
 """Up to so many states a question that doubles leave open is asked again in fractions."""
 TINY_STATES, TINY_SECONDS = 3_000, 3.0
 """Up to so many states the answer is a fraction, if it takes no longer."""
+FINER = 2**12
+"""By so much the gap is made smaller where the bounds of the whole are too wide."""
 AGAIN = "Write the property without that, or as several properties."
 
 COMPARE: dict[str, Callable[[float | Fraction, float | Fraction], bool]] = {
@@ -85,12 +88,12 @@ class CheckResult:
 
     @property
     def value(self) -> bool | float | None:
-        """Return the truth value, or the middle of the bounds."""
+        """Return the truth value, or the middle of the bounds; None where these are not as near as was asked for."""
         if self.truth is not None:
             return self.truth
         if self.exact is not None:
             return float(self.exact)
-        if self.lower is None or self.upper is None:
+        if self.lower is None or self.upper is None or self.limit is not None:
             return None
         return self.lower if self.lower == self.upper else (self.lower + self.upper) / 2
 
@@ -99,7 +102,7 @@ def check_property(
     network: Network,
     one: Property,
     *,
-    relative_gap: float = 1e-6,
+    gap: float = 1e-6,
     exact: bool = False,
     budget: Budget = UNLIMITED,
     policy: Fitted | None = None,
@@ -110,15 +113,16 @@ def check_property(
     Where doubles cannot bring the bounds near enough, or cannot decide a comparison, a model that is small is asked again in fractions;
     one that is tiny always is, as long as that takes no time.
     """
-    result = _check(network, one, relative_gap, exact, budget, policy, threads)
-    if exact:
-        return result
-    undecided = result.limit is not None and result.limit.kind is None
-    if undecided and result.states <= EXACT_STATES:
-        again = _check(network, one, relative_gap, True, budget, policy, threads)
-        return result if again.limit is not None else again
+    result = _check(network, one, gap, exact, budget, policy, threads)
+    undecided = result.limit is not None and result.limit.kind is None and result.states <= EXACT_STATES
     tiny = result.limit is None and result.truth is None and result.states <= TINY_STATES and policy is None
-    return _in_fractions(network, one, relative_gap, _little(budget), result) if tiny else result
+    if exact or not (undecided or tiny):
+        return result
+    try:
+        again = _check(network, one, gap, True, budget if undecided else _little(budget), policy, threads)
+    except InputError:
+        return result  # what has no rational value has bounds all the same
+    return result if again.limit is not None or (tiny and again.exact is None) else again
 
 
 def _little(budget: Budget) -> Budget:
@@ -128,19 +132,10 @@ def _little(budget: Budget) -> Budget:
     return replace(budget, seconds=TINY_SECONDS, clock=time.process_time)
 
 
-def _in_fractions(network: Network, one: Property, gap: float, budget: Budget, bounds: CheckResult) -> CheckResult:
-    """Return the answer as a fraction, or the bounds where there is none or it takes too long."""
-    try:
-        again = _check(network, one, gap, True, budget, None, 1)
-    except InputError:
-        return bounds  # what has no rational value has bounds all the same
-    return bounds if again.limit is not None or again.exact is None else again
-
-
 def _check(
     network: Network,
     one: Property,
-    relative_gap: float,
+    most: float,
     exact: bool,
     budget: Budget,
     policy: Fitted | None,
@@ -168,9 +163,18 @@ def _check(
     }
     if built.limit is not None:
         return CheckResult(None, None, limit=built.limit, **size)  # type: ignore[arg-type]
-    evaluation = _Evaluation(plan, built, relative_gap, exact, budget)
+    gap = most
     try:
-        value = evaluation.top(one.expression)
+        while True:
+            evaluation = _Evaluation(plan, built, gap, exact, budget)
+            value = evaluation.top(one.expression)
+            # SOUND: the last word on every number, whichever way its bounds came about.
+            if not value.is_wide(most):
+                break
+            if gap <= FINEST_GAP:
+                value = replace(value, limit=imprecise(most))
+                break
+            gap = max(gap / FINER, FINEST_GAP)
     except LimitReached as limit:
         return CheckResult(None, None, limit=limit, **size)  # type: ignore[arg-type]
     return CheckResult(
@@ -204,11 +208,11 @@ class _Plan:
 
     def reward(self, expression: Expression, accumulate: tuple[str, ...]) -> str:
         """Return the name under which the reward is collected, adding it when it is new."""
-        name = f"{id(expression)}:{','.join(accumulate)}"
+        name = f"{dump_expression(expression)}, accumulated over {', '.join(accumulate)}"
         if name not in self.rewards:
             per_state = None
             if "exit" in accumulate or "time" in accumulate:
-                per_state = self.network.resolve(expression, self.where)
+                per_state = self.network.resolve(expression, self.where, exact=True)
             per_step = self.network.resolve_step(expression, self.where) if "steps" in accumulate else None
             self.rewards[name] = KernelReward(per_state, per_step)
             self._keep.append(expression)
@@ -216,7 +220,7 @@ class _Plan:
 
     def constant(self, expression: Expression, what: str) -> Fraction:
         """Return the value of a bound."""
-        value = value_of(self.network.resolve(expression, self.where))
+        value = value_of(self.network.resolve(expression, self.where, exact=True))
         if value is None or isinstance(value, bool):
             raise InputError(f"{what} is not a constant number.", self.where, "Use constants only.")
         return Fraction(value)
@@ -292,7 +296,7 @@ class _Plan:
 def _is_number(network: Network, part: PropertyExpression, where: Where) -> bool:
     if not is_expression(part):
         return False
-    value = value_of(network.resolve(part, where))
+    value = value_of(network.resolve(part, where, exact=True))
     return value is not None and not isinstance(value, bool)
 
 
@@ -309,6 +313,12 @@ class _Answer:
     truth: bool | None = None
     limit: LimitReached | None = None
 
+    def is_wide(self, gap: float) -> bool:
+        """Return whether this is a number whose bounds are further apart, without a limit that says why."""
+        if self.lower is None or self.upper is None or self.exact is not None or self.limit is not None:
+            return False
+        return relative_gap(self.lower, self.upper) > gap
+
 
 class _Evaluation:
     """Evaluates the parts of a property over the states built."""
@@ -317,6 +327,7 @@ class _Evaluation:
         self.plan, self.built, self.gap, self.exact, self.budget = plan, built, gap, exact, budget
         self.scheduler: Uint32s | None = None
         self.initial = mask_of(built.mdp.initial, built.mdp.states)
+        self.everywhere = np.ones(built.mdp.states, dtype=np.bool_)
 
     def top(self, part: PropertyExpression) -> _Answer:
         """Return the value of the whole property."""
@@ -329,10 +340,7 @@ class _Evaluation:
             )
         values = part.values
         if isinstance(values, Probability | ExpectedReward):
-            if self.exact:  # exact values are those of the states that a question begins in
-                starts = np.flatnonzero(states).astype(np.uint32)
-                self.built = replace(self.built, mdp=replace(self.built.mdp, initial=starts))
-            value = self.quantity(values)
+            value = self.quantity(values, states)
             lowers, uppers = value.lowers[states], value.uppers[states]
             if part.function in ("∀", "∃", "count"):
                 raise InputError(
@@ -340,11 +348,12 @@ class _Evaluation:
                     self.plan.where,
                     "Compare the number with a bound.",
                 )
-            lower, upper = (_summary(part.function, bounds, self.plan.where) for bounds in (lowers, uppers))
+            lower = _summary(part.function, lowers, self.plan.where, upwards=False)
+            upper = _summary(part.function, uppers, self.plan.where, upwards=True)
             if value.exact is None or not self._is_told(part.function, values, states):
                 return _Answer(lower, upper, None, None, value.limit)
             return _Answer(*around(value.exact), value.exact, None, value.limit)
-        low, high = self.truth(values)
+        low, high = self.truth(values, states)
         if part.function == "count":
             return _Answer(float(low[states].sum()), float(high[states].sum()))
         combine = np.any if part.function in ("∃", "max") else np.all
@@ -363,39 +372,41 @@ class _Evaluation:
 
     def mask(self, formula: StateFormula) -> Mask:
         """Return the states where the formula certainly holds; one that the bounds cannot decide is an InputError."""
-        low, high = self.truth(formula)
+        low, high = self.truth(formula, self.everywhere)
         if (low != high).any():
             raise InputError("a nested comparison is too close to call.", self.plan.where, "Use --exact.")
         return low
 
-    def truth(self, formula: PropertyExpression) -> tuple[Mask, Mask]:
-        """Return the states where the formula certainly holds, and where it possibly does."""
+    def truth(self, formula: PropertyExpression, among: Mask) -> tuple[Mask, Mask]:
+        """Return which of these states the formula certainly holds in, and which it possibly does."""
         match formula:
             case StatePredicate("initial"):
                 return self.initial, self.initial
             case StatePredicate("deadlock"):
                 return self.built.deadlocks, self.built.deadlocks
             case Comparison("¬", inner, None):
-                low, high = self.truth(inner)
+                low, high = self.truth(inner, among)
                 return ~high, ~low
             case Comparison(("∧" | "∨") as sign, left, right) if right is not None:
-                (a, b), (c, d) = self.truth(left), self.truth(right)
+                (a, b), (c, d) = self.truth(left, among), self.truth(right, among)
                 return (a & c, b & d) if sign == "∧" else (a | c, b | d)
             case Comparison(sign, left, right) if sign in COMPARE and right is not None:
-                return self._compare(sign, left, right)
+                return self._compare(sign, left, right, among)
             case _ if is_expression(formula):
                 mask = self.built.masks[self.plan.number(formula)]
                 return mask, mask
         raise _unsupported(formula, self.plan.where)
 
-    def _compare(self, sign: str, left: PropertyExpression, right: PropertyExpression) -> tuple[Mask, Mask]:
+    def _compare(
+        self, sign: str, left: PropertyExpression, right: PropertyExpression, among: Mask
+    ) -> tuple[Mask, Mask]:
         if isinstance(right, Probability | ExpectedReward):
             left, right = right, left
             sign = {"<": ">", "≤": "≥", ">": "<", "≥": "≤"}.get(sign, sign)
         if not isinstance(left, Probability | ExpectedReward) or not is_expression(right):
             raise _unsupported(left, self.plan.where)
         bound = self.plan.constant(right, "the bound of a comparison")
-        value = self.quantity(left)
+        value = self.quantity(left, among)
         test = COMPARE[sign]
         ends = [
             np.array([test(Fraction(x) if x < inf else x, bound) for x in bounds.tolist()], dtype=bool)
@@ -406,69 +417,79 @@ class _Evaluation:
         if sign in ("=", "≠"):
             inside = (value.lowers <= float(bound)) & (value.uppers >= float(bound)) & ~same
             low, high = low & ~inside, high | inside
-        if value.exact is not None and len(self.built.mdp.initial) == 1:
-            start = int(self.built.mdp.initial[0])
-            low[start] = high[start] = test(value.exact, bound)
+        if value.exact is not None and among.sum() == 1:
+            low[among] = high[among] = test(value.exact, bound)
         return low, high
 
-    def quantity(self, part: Probability | ExpectedReward) -> Value:
-        """Return bounds on a probability or an expected reward at every state."""
-        minimise = part.optimum is Optimum.MIN
-        value = self._probability(part, minimise) if isinstance(part, Probability) else self._expected(part, minimise)
+    def quantity(self, part: Probability | ExpectedReward, among: Mask) -> Value:
+        """Return bounds on a probability or an expected reward at each of these states, as exact the best of them."""
+        # SOUND: solvers give bounds that say something only where a question begins, and where its runs come to.
+        mdp = replace(self.built.mdp, initial=np.flatnonzero(among).astype(np.uint32))
+        ask_for = self._probability if isinstance(part, Probability) else self._expected
+        value = ask_for(mdp, part, part.optimum is Optimum.MIN)  # type: ignore[arg-type]
         self.scheduler = value.scheduler
         return value
 
-    def _probability(self, part: Probability, minimise: bool) -> Value:
+    def _probability(self, mdp: SparseMdp, part: Probability, minimise: bool) -> Value:
         match part.path:
             case Until(left, right, steps, _, rewards):
                 safe = None if left == TRUE else self.mask(left)
                 goal = self.mask(right)
                 first, last = self._steps(steps)
                 if first > 0:
-                    return self._late(goal, safe, minimise, first, last)
+                    if safe is not None:
+                        raise InputError("U with a lower step bound needs 'true' on its left.", self.plan.where, AGAIN)
+                    return self._late(mdp, ask.Reach(goal, None, minimise), first, last)
                 if rewards and rewards[0].bounds.lower is not None:
-                    return self._at_least(goal, safe, minimise, rewards)
+                    return self._at_least(mdp, goal, safe, minimise, rewards)
                 bound = self._reward_bound(rewards)
-                return self._solve(ask.Reach(goal, safe, minimise, last, bound))
+                return self._solve(mdp, ask.Reach(goal, safe, minimise, last, bound))
             case Globally(operand, steps):
                 first, last = self._steps(steps)
                 if first > 0:
                     raise InputError("G with a lower step bound is not evaluated.", self.plan.where, AGAIN)
-                return self._solve(ask.Always(self.mask(operand), minimise, last))
+                return self._solve(mdp, ask.Always(self.mask(operand), minimise, last))
             case Next(operand):
-                holds = self.mask(operand)
-                truth = holds.astype(np.float64)
-                value = self._value(*step_back(self.built.mdp, truth, truth, 1, minimise=minimise, budget=self.budget))
-                if not self.exact:
-                    return value
-                exactly = late_until_exactly(self.built.mdp, holds, 1, 1, minimise=minimise, budget=self.budget)
-                return replace(value, exact=exactly)
+                return self._late(mdp, ask.Reach(self.mask(operand), None, minimise), 1, 1)
         raise _unsupported(part.path, self.plan.where)
 
-    def _late(self, goal: Mask, safe: Mask | None, minimise: bool, first: int, last: int | None) -> Value:
+    def _late(self, mdp: SparseMdp, reach: ask.Reach, first: int, last: int | None) -> Value:
         """Return `true U[first, last] goal`: before the first step the goal does not count."""
-        if safe is not None:
-            raise InputError("U with a lower step bound needs 'true' on its left.", self.plan.where, AGAIN)
-        after = self._solve(ask.Reach(goal, None, minimise, None if last is None else last - first))
-        earlier = step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise, budget=self.budget)
-        value = self._value(*earlier)
-        if not self.exact or last is None:
-            return value
-        exactly = late_until_exactly(self.built.mdp, goal, first, last, minimise=minimise, budget=self.budget)
-        return replace(value, exact=exactly)
+        goal, minimise, within = reach.goal, reach.minimise, self.budget
+        # SOUND: runs go on from goal states that they meet too early, so that every state may be where the rest begins.
+        rest, start = mdp.from_everywhere(), mdp.initial.tolist()
+        after = solve(
+            rest,
+            replace(reach, step_bound=None if last is None else last - first),
+            relative_gap=self.gap,
+            budget=within,
+        )
+        lowers, uppers = step_back(mdp, after.lowers, after.uppers, first, minimise=minimise, budget=within)
+        best, exactly = min if minimise else max, None
+        if self.exact:
+            worth = (
+                [one or Fraction(0) for one in exact_values(rest, reach, after, budget=within)]
+                if last is None
+                else step_back_exactly(
+                    mdp, [Fraction(int(one)) for one in goal], last - first, minimise=minimise, goal=goal, budget=within
+                )
+            )
+            worth = step_back_exactly(mdp, worth, first, minimise=minimise, budget=within)
+            exactly = Fraction(best(worth[state] for state in start))
+        ends = float(best(lowers[start])), float(best(uppers[start]))
+        return Value(*ends, False, lowers, uppers, None, exactly, limit=after.limit)
 
-    def _at_least(self, goal: Mask, safe: Mask | None, minimise: bool, rewards: tuple[RewardBound, ...]) -> Value:
+    def _at_least(
+        self, mdp: SparseMdp, goal: Mask, safe: Mask | None, minimise: bool, rewards: tuple[RewardBound, ...]
+    ) -> Value:
         """Return `true U goal` with an accumulated reward of at least the bound."""
         if safe is not None or len(rewards) > 1 or rewards[0].bounds.upper is not None:
             raise InputError("only 'true U' with one lower reward bound is evaluated.", self.plan.where, AGAIN)
-        bounds = rewards[0].bounds
-        assert bounds.lower is not None
-        least = self.plan.constant(bounds.lower, "a reward bound")
-        whole = max(0, ceil(least) + int(bounds.lower_exclusive and least.denominator == 1))
+        whole, _ = self._whole(rewards[0].bounds, "a reward bound")
         name = self.plan.reward(rewards[0].reward, rewards[0].accumulate)
-        return self._solve(ask.Reach(goal, None, minimise, reward_at_least=(name, whole)))
+        return self._solve(mdp, ask.Reach(goal, None, minimise, reward_at_least=(name, whole)))
 
-    def _expected(self, part: ExpectedReward, minimise: bool) -> Value:
+    def _expected(self, mdp: SparseMdp, part: ExpectedReward, minimise: bool) -> Value:
         if part.time_instant is not None or part.reward_instants:
             raise InputError(
                 "expected values at an instant of time or reward are not evaluated.", self.plan.where, AGAIN
@@ -481,34 +502,35 @@ class _Evaluation:
         goal = None if part.until is None else self.mask(part.until)
         if part.step_instant is not None:
             steps = int(self.plan.constant(part.step_instant, "step-instant"))
-            return self._solve(ask.CumulativeReward(name, steps, minimise, goal))
+            return self._solve(mdp, ask.CumulativeReward(name, steps, minimise, goal))
         if goal is None:
-            return total_reward(
-                self.built.mdp, name, minimise=minimise, gap=self.gap, exact=self.exact, budget=self.budget
-            )
-        return self._solve(ask.Reward(name, goal, minimise))
+            return total_reward(mdp, name, minimise=minimise, gap=self.gap, exact=self.exact, budget=self.budget)
+        return self._solve(mdp, ask.Reward(name, goal, minimise))
 
-    def _solve(self, question: ask.Query) -> Value:
-        return solve(self.built.mdp, question, relative_gap=self.gap, exact=self.exact, budget=self.budget)
+    def _solve(self, mdp: SparseMdp, question: ask.Query) -> Value:
+        return solve(mdp, question, relative_gap=self.gap, exact=self.exact, budget=self.budget)
 
-    def _value(self, lowers: Float64s, uppers: Float64s) -> Value:
-        start = self.built.mdp.initial
-        return Value(float(lowers[start].min()), float(uppers[start].max()), False, lowers, uppers, None)
+    def _whole(self, bounds: Interval, what: str) -> tuple[int, int | None]:
+        """Return the least and the greatest natural number between the bounds."""
+        first, last = 0, None
+        if bounds.lower is not None:
+            least = self.plan.constant(bounds.lower, what)
+            first = max(0, floor(least) + 1 if bounds.lower_exclusive else ceil(least))
+        if bounds.upper is not None:
+            most = self.plan.constant(bounds.upper, what)
+            last = ceil(most) - 1 if bounds.upper_exclusive else floor(most)
+        return first, last
 
     def _steps(self, steps: Interval | None) -> tuple[int, int | None]:
         if steps is None:
             return 0, None
-        first, last = 0, None
-        if steps.lower is not None:
-            first = int(self.plan.constant(steps.lower, "a step bound")) + int(steps.lower_exclusive)
-        if steps.upper is not None:
-            last = int(self.plan.constant(steps.upper, "a step bound")) - int(steps.upper_exclusive)
-            if last < first:
-                raise InputError(
-                    f"the step bounds [{first}, {last}] are empty.",
-                    self.plan.where,
-                    "Write a lower bound that is not above the upper one.",
-                )
+        first, last = self._whole(steps, "a step bound")
+        if last is not None and last < first:
+            raise InputError(
+                f"the step bounds [{first}, {last}] are empty.",
+                self.plan.where,
+                "Write a lower bound that is not above the upper one.",
+            )
         return first, last
 
     def _reward_bound(self, rewards: tuple[RewardBound, ...]) -> tuple[str, int] | None:
@@ -516,23 +538,23 @@ class _Evaluation:
             return None
         if len(rewards) > 1 or rewards[0].bounds.lower is not None or rewards[0].bounds.upper is None:
             raise InputError("only one upper reward bound is evaluated.", self.plan.where, "Drop the other bounds.")
-        bound = rewards[0]
-        assert bound.bounds.upper is not None
-        most = self.plan.constant(bound.bounds.upper, "a reward bound")
-        whole = int(most) - int(bound.bounds.upper_exclusive and most.denominator == 1)
-        return self.plan.reward(bound.reward, bound.accumulate), whole
+        _, whole = self._whole(rewards[0].bounds, "a reward bound")
+        assert whole is not None
+        return self.plan.reward(rewards[0].reward, rewards[0].accumulate), whole
 
 
-def _summary(function: str, values: Float64s, where: Where) -> float:
+def _summary(function: str, values: Float64s, where: Where, *, upwards: bool) -> float:
     match function:
         case "min":
             return float(values.min())
         case "max":
             return float(values.max())
-        case "sum":
-            return float(values.sum())
-        case "avg":
-            return float(values.mean())
+        case "sum" | "avg":
+            if values.max() == inf:
+                return inf
+            # SOUND: bounds are summed exactly and rounded outward.
+            total = sum(map(Fraction, values.tolist()), Fraction(0))
+            return around(total / (len(values) if function == "avg" else 1))[upwards]
         case "values" | "range" | "first" | "state":
             if len(values) > 1 and values.min() != values.max():
                 raise InputError(f"the value differs over {len(values)} states.", where, "Use a min or max filter.")

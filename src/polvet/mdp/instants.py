@@ -34,19 +34,24 @@ def step_back(
     return bounds[0], bounds[1]
 
 
-def late_until_exactly(
-    mdp: SparseMdp, goal: Mask, first: int, last: int, *, minimise: bool, budget: Budget = UNLIMITED
-) -> Fraction:
-    """Return the exact probability of `true U[first, last] goal` from the initial state that is best for the optimiser."""
+def step_back_exactly(
+    mdp: SparseMdp,
+    worth: list[Fraction],
+    steps: int,
+    *,
+    minimise: bool,
+    goal: Mask | None = None,
+    budget: Budget = UNLIMITED,
+) -> list[Fraction]:
+    """Return the exact expected value `steps` steps later; runs stop in the goal."""
     chances = mdp.exact_probabilities()
     starts, targets, choices = mdp.branch_start.tolist(), mdp.target.tolist(), mdp.choice_start.tolist()
     best = min if minimise else max
-    worth = [Fraction(int(reached)) for reached in goal]
-    for step in range(last):
+    for _ in range(steps):
         budget.check()
         worth = [
-            Fraction(1)
-            if step < last - first and goal[state]
+            worth[state]
+            if goal is not None and goal[state]
             else best(
                 (
                     sum((chances[b] * worth[targets[b]] for b in range(starts[c], starts[c + 1])), Fraction(0))
@@ -56,4 +61,4 @@ def late_until_exactly(
             )
             for state in range(mdp.states)
         ]
-    return Fraction(best(worth[state] for state in mdp.initial.tolist()))
+    return worth

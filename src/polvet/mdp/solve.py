@@ -54,9 +54,14 @@ class Value:
     @property
     def relative_gap(self) -> float:
         """How far the bounds are apart, relative to the lower one (0 where they agree)."""
-        if self.lower == self.upper:
-            return 0.0
-        return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
+        return relative_gap(self.lower, self.upper)
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """Return how far bounds are apart, relative to the lower one (0 where they agree)."""
+    if lower == upper:
+        return 0.0
+    return (upper - lower) / lower if lower > 0 else math.inf
 
 
 def is_late(value: Value) -> bool:
@@ -64,7 +69,8 @@ def is_late(value: Value) -> bool:
     return value.limit is not None and value.limit.kind == "time"
 
 
-def _imprecise(gap: float) -> LimitReached:
+def imprecise(gap: float) -> LimitReached:
+    """Return the limit that doubles are."""
     return LimitReached(f"double precision: the gap of {gap:g} was not reached")
 
 
@@ -126,7 +132,7 @@ def reward_of(mdp: SparseMdp, name: str) -> Float64s:
     values = np.ascontiguousarray(mdp.rewards[name], dtype=np.float64)
     if len(values) and values.min() < 0:
         raise InputError(
-            f"reward '{name}' of choice {int(values.argmin())} is {values.min()!r}.",
+            f"the reward {name[:80]} is {values.min():.6g} in some state.",
             hint="Negative rewards are not supported.",
         )
     return values
@@ -166,7 +172,7 @@ def _solve_unbounded(mdp: SparseMdp, query: Reach | Reward, gap: float, budget: 
         if answer.relative_gap <= gap or answer.limit is not None or answer.upper < 1e-290:
             return answer
         if wanted <= FINEST_GAP or figures["unsolved"]:
-            return replace(answer, limit=_imprecise(gap))
+            return replace(answer, limit=imprecise(gap))
         wanted = max(wanted / 64, FINEST_GAP)
 
 
@@ -240,7 +246,7 @@ def integer_reward(mdp: SparseMdp, name: str) -> Uint32s:
     if not whole.all() or values.max(initial=0.0) >= 2**32:
         place = int(np.flatnonzero(~whole)[0]) if not whole.all() else int(values.argmax())
         raise InputError(
-            f"reward '{name}' of choice {place} is {values[place]!r}.",
+            f"the reward {name[:80]} is {values[place]:.17g} in some state.",
             hint="A bound on reward needs integer rewards below 2^32.",
         )
     return values.astype(np.uint32)
@@ -263,7 +269,7 @@ def _solve_always(mdp: SparseMdp, query: Always, gap: float, budget: Budget) -> 
         if answer.relative_gap <= gap or query.step_bound is not None or is_late(value):
             return replace(answer, limit=None if answer.relative_gap <= gap else value.limit)
         if wanted <= FINEST_GAP or value.limit is not None:
-            return replace(answer, limit=_imprecise(gap))
+            return replace(answer, limit=imprecise(gap))
         wanted = max(wanted / 256, FINEST_GAP)
 
 

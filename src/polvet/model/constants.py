@@ -45,7 +45,7 @@ def evaluate_constants(model: Model, given: Mapping[str, Value]) -> dict[str, Va
             )
         else:
             value = folding.value_of(
-                Scope(_Lazily(known, value_of), functions, {}).scalar(constant.value, constant.where)
+                Scope(_Lazily(known, value_of), functions, {}).scalar(constant.value, constant.where, exact=True)
             )
         if value is None:
             raise InputError(f"constant '{name}' is not constant.", constant.where, "Use constants only.")
@@ -123,7 +123,7 @@ def bounds_of(
         if bound is None:
             ends.append(None)
             continue
-        value = folding.value_of(scope.scalar(bound, where))
+        value = folding.value_of(scope.scalar(bound, where, exact=True))
         if value is None or isinstance(value, bool):
             raise InputError(f"the {end} bound is not a constant number.", where, "Use constants only.")
         if isinstance(type_, IntType):

@@ -29,8 +29,12 @@ MANY_CASES = 8
 """So many parts of a disjunction are looked up; fewer are read one after the other."""
 
 
-def compile_expression(expression: Expression, position: Mapping[str, int], *, exact: bool = False) -> Evaluator:
+def compile_expression(
+    expression: Expression, position: Mapping[str, int], *, exact: bool = False, exact_tests: bool = True
+) -> Evaluator:
     """Return the function from a state to the expression's value; with `exact`, reals are Fractions, not doubles.
+
+    Without `exact_tests` what chooses among its parts, conditions and indices, is computed in doubles all the same, as in guards.
 
     >>> compile_expression(Binary("+", Name("x"), IntLiteral(1)), {"x": 0})((41,))
     42
@@ -41,7 +45,7 @@ def compile_expression(expression: Expression, position: Mapping[str, int], *, e
             case BoolLiteral(value) | IntLiteral(value):
                 return lambda state: value
             case RealLiteral(real):
-                number: Value = real if exact else float(real)
+                number: Value = real if exact else part.rounded
                 return lambda state: number
             case MathConstant(name):
                 constant: Value = Fraction(arithmetic.CONSTANTS[name]) if exact else arithmetic.CONSTANTS[name]
@@ -75,10 +79,11 @@ def compile_expression(expression: Expression, position: Mapping[str, int], *, e
                 one, other, combine = build(left), build(right), arithmetic.BINARY[operator]
                 return lambda state: combine(one(state), other(state))
             case Conditional(condition, then, otherwise):
-                test, yes, no = build(condition), build(then), build(otherwise)
+                test = build(condition) if exact_tests else compile_expression(condition, position)
+                yes, no = build(then), build(otherwise)
                 return lambda state: yes(state) if test(state) else no(state)
             case Select(_, _, items):
-                place_of = compile_position(part, position, exact=exact)
+                place_of = compile_position(part, position, exact=exact and exact_tests)
                 values = [build(item) for item in items]
                 return lambda state: values[place_of(state)](state)
             case _:

@@ -6,11 +6,14 @@ access `a[i][j]` with a computed index into a choice among the array's scalar el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from typing import TypeAlias, TypeGuard, get_args
+
+LONG = 500
+"""So many operands of a conjunction or disjunction stand in one chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,15 @@ class IntLiteral:
 
 @dataclass(frozen=True, slots=True)
 class RealLiteral:
-    """A decimal number, kept exactly."""
+    """A decimal number, kept exactly; `double` is what computing it in doubles gave, where that is not the nearest one."""
 
     value: Fraction
+    double: float | None = field(default=None, repr=False)
+
+    @property
+    def rounded(self) -> float:
+        """Return what guards and assignments take it for."""
+        return float(self.value) if self.double is None else self.double
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +168,21 @@ def literal(value: bool | int | float | Fraction) -> BoolLiteral | IntLiteral | 
 def conjunction(*operands: Expression) -> Expression:
     """Return the conjunction; none of it is `true`."""
     parts = [operand for operand in operands if operand != TRUE]
-    return reduce(lambda left, right: Binary("∧", left, right), parts) if parts else TRUE
+    return _joined("∧", parts) if parts else TRUE
 
 
 def disjunction(*operands: Expression) -> Expression:
     """Return the disjunction; none of it is `false`."""
     parts = [operand for operand in operands if operand != FALSE]
-    return reduce(lambda left, right: Binary("∨", left, right), parts) if parts else FALSE
+    return _joined("∨", parts) if parts else FALSE
+
+
+def _joined(operator: str, parts: Sequence[Expression]) -> Expression:
+    """Return the operands in their order, in halves where they are many: whoever walks the expression recurses."""
+    if len(parts) > LONG:
+        middle = len(parts) // 2
+        return Binary(operator, _joined(operator, parts[:middle]), _joined(operator, parts[middle:]))
+    return reduce(lambda left, right: Binary(operator, left, right), parts)
 
 
 def first_equality(condition: Expression) -> tuple[str, int] | None:

@@ -111,6 +111,8 @@ class _Builder:
             self.initial.append(root.scalar(model.restrict_initial, model.where.at("restrict-initial")))
         joints = self._joints(parts)
         written = self._labels(parts)
+        if model.type is ModelType.DTMC:  # what moves together is told by labels, but nobody chooses one
+            joints, written = tuple(replace(joint, label=None) for joint in joints), []
         ordered = dict.fromkeys(action for action in model.actions if action in set(written))
         ordered.update(dict.fromkeys(written))
         condition = conjunction(*self.initial)
@@ -399,8 +401,9 @@ class _Builder:
         return labels
 
     def _edges_of(self, part: _Part) -> dict[str | None, tuple[int, ...]]:
-        if isinstance(part.automaton.edges, TableEdges) and self.model.system.instances == (Instance(part.name),):
-            self.moves = TableMoves(part.automaton.edges.table, part.automaton.edges.where, part.name)
+        rows, alone = part.automaton.edges, self.model.system.instances == (Instance(part.name),)
+        if isinstance(rows, TableEdges) and alone and self.model.type is not ModelType.DTMC:
+            self.moves = TableMoves(rows.table, rows.where, part.name)
             return self.moves.by_label()
         by_action: dict[str | None, list[int]] = {}
         places = {location.name: number for number, location in enumerate(part.automaton.locations)}
@@ -424,7 +427,9 @@ class _Builder:
         for destination in edge.destinations:
             probability: Expression = IntLiteral(1)
             if destination.probability is not None:
-                probability = part.state.scalar(destination.probability, destination.where.at("probability"))
+                probability = part.state.scalar(
+                    destination.probability, destination.where.at("probability"), exact=True
+                )
                 if self._kind(probability, destination.where, "probability") is Kind.BOOL:
                     raise InputError(
                         "a probability is not a number.",
@@ -473,6 +478,8 @@ class _Builder:
 
     def _pairs(self, target: Symbol, value: Symbol, assignment: Assignment) -> Iterable[Update]:
         where = assignment.where
+        if not isinstance(target, tuple) and not isinstance(value, tuple):
+            target, value = folding.in_doubles(target), folding.in_doubles(value)
         if isinstance(target, tuple) or isinstance(value, tuple):
             if not isinstance(target, tuple) or not isinstance(value, tuple) or len(target) != len(value):
                 raise InputError("an array is assigned something of another shape.", where, "Give it the same length.")

@@ -13,8 +13,9 @@ from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from polvet.errors import NOWHERE, Where
+from polvet.errors import NOWHERE, InputError, Where
 from polvet.model.arithmetic import Value
+from polvet.model.automata import ModelType
 from polvet.model.expressions import Expression, Name, Select
 from polvet.model.options import OutOfBounds as OutOfBounds
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from polvet.model.scope import Scope
 
 
+MOST_BRANCHES = 2**20
+"""How many branches the operators of several edges may have in one state: they are counted before they are made."""
 PROBABILITY_TOLERANCE = Fraction(1, 10**6)
 """How far the probabilities of an edge may be off 1, from rounding by its author; they are scaled to sum to 1."""
 
@@ -109,17 +112,34 @@ class Network:
     """What others computed of this network and keep with it; a network made of it by `replace` starts with nothing."""
 
     @property
+    def is_chain(self) -> bool:
+        """Return whether this is a Markov chain: the enabled operators of a state are equally likely, and no label is chosen."""
+        return self.model.type is ModelType.DTMC
+
+    def require_choices(self, where: Where | None = None) -> None:
+        """Raise an InputError where nobody chooses: a Markov chain has no policy."""
+        if self.is_chain:
+            raise InputError(
+                "the model is a Markov chain (dtmc): its enabled operators are equally likely, and nobody chooses among them.",
+                where,
+                "Ask check or permit how likely something is; make the model an mdp where a policy chooses.",
+            )
+
+    @property
     def disables_out_of_bounds(self) -> bool:
         """Return whether operators that would leave a variable's bounds are not enabled."""
         return self.out_of_bounds is OutOfBounds.DISABLE
 
-    def resolve(self, expression: Expression, where: Where = NOWHERE) -> Expression:
-        """Return the expression in terms of this network's scalars; transient variables get their value in a state."""
-        return self.scope.scalar(expression, where)
+    def resolve(self, expression: Expression, where: Where = NOWHERE, *, exact: bool = False) -> Expression:
+        """Return the expression in terms of this network's scalars; transient variables get their value in a state.
+
+        A condition is computed in doubles, as guards are; a reward, or the bound of a property, is meant exactly.
+        """
+        return self.scope.scalar(expression, where, exact=exact)
 
     def resolve_step(self, expression: Expression, where: Where = NOWHERE) -> Expression:
         """Return the expression as it is read right after a step, when scratch variables hold what edges assigned."""
-        return self.step_scope.scalar(expression, where)
+        return self.step_scope.scalar(expression, where, exact=True)
 
     def index_of(self, name: str) -> int:
         """Return the position of a variable in a state."""

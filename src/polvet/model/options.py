@@ -23,11 +23,15 @@ class OutOfBounds(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Avoid:
-    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, deadlocks outside the goal, runs that cannot end."""
+    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, deadlocks outside the goal, runs that cannot end.
+
+    With `delay` also runs that the environment may keep from ending (`loop` is part of it): it need not be fair.
+    """
 
     stuck: bool = False
     deadlock: bool = False
     loop: bool = False
+    delay: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -36,6 +40,14 @@ class Avoid:
 
 
 NOTHING_ELSE = Avoid()
+
+FAIR, ADVERSARIAL, DRAWN = "fair", "adversarial", "drawn"
+ENVIRONMENT = {
+    FAIR: "if the environment is fair: what is possible again and again comes in the end",
+    ADVERSARIAL: "whatever the environment does",
+    DRAWN: "if operators that may move are equally likely",
+}
+"""Where several operators may move, what a claim counts on, and how it says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,7 @@ class TaskOptions:
     mode: str | None = None  # how a policy's choice is read
     avoid: Avoid = NOTHING_ELSE
     domain: Path | None = None  # the domain of a PDDL problem; None: the source says where it is
+    allow_code: bool = field(default=False, compare=False)  # whether Python functions that the source names may run
 
     def to_json(self) -> dict[str, str]:
         """Return the options as certificates hold them; empty where the source says everything.
@@ -72,7 +85,8 @@ class TaskOptions:
     def arguments(self) -> list[str]:
         """Return the words that give these options on the command line."""
         words = [word for name, text in self.to_json().items() for word in (f"--{name.replace('_', '-')}", text)]
-        return [*words, *(() if self.domain is None else ("--domain", str(self.domain)))]
+        words += [] if self.domain is None else ["--domain", str(self.domain)]
+        return [*words, "--allow-code"] if self.allow_code else words
 
 
 NO_OPTIONS = TaskOptions()

@@ -55,9 +55,10 @@ class Scope:
         self._nodes = 0
         self._active: list[str] = []
 
-    def scalar(self, expression: Expression, where: Where = NOWHERE) -> Expression:
-        """Return the expression over scalars only."""
-        return _single(self.expand(expression, where), where)
+    def scalar(self, expression: Expression, where: Where = NOWHERE, *, exact: bool = False) -> Expression:
+        """Return the expression over scalars only; constant parts as doubles compute them, unless they are meant exactly."""
+        single = _single(self.expand(expression, where), where)
+        return single if exact else folding.in_doubles(single)
 
     def leaf(self, expression: Expression) -> Symbol | None:
         """Return the symbol of a name that is known, of a truth value or of a small number; None: expand it, and say where."""

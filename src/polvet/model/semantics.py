@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
 from typing import TypeAlias, TypeVar
 
-from polvet.errors import InputError, ModelError, Where
+from polvet.errors import InputError, LimitReached, ModelError, Where
 from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
 from polvet.model.atoms import METADATA, show_atoms
 from polvet.model.evaluate import Evaluator, compile_expression, compile_position
 from polvet.model.expressions import Expression, Name, conjuncts, first_equality, names
-from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
+from polvet.model.network import (
+    MOST_BRANCHES,
+    PROBABILITY_TOLERANCE,
+    Joint,
+    Kind,
+    Network,
+    NetworkEdge,
+    Update,
+    Variable,
+)
 from polvet.model.tables import REWARD, STATE, TableMoves
 
 State: TypeAlias = tuple[Value, ...]
@@ -39,7 +48,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An enabled operator: its label (None: silent), its edges, its outcomes with probability > 0."""
+    """An enabled operator, or the draw of a Markov chain: its label (None: silent), its edges, its outcomes with probability > 0."""
 
     label: str | None
     edges: tuple[int, ...]
@@ -83,9 +92,9 @@ class Semantics:
             else []
         )
 
-    def compile(self, expression: Expression, *, exact: bool = False) -> Evaluator:
+    def compile(self, expression: Expression, *, exact: bool = False, exact_tests: bool = True) -> Evaluator:
         """Return the function from a state to the value of a resolved expression."""
-        return compile_expression(expression, self.position, exact=exact)
+        return compile_expression(expression, self.position, exact=exact, exact_tests=exact_tests)
 
     def initial_states(self) -> Iterator[State]:
         """Yield every initial state: all values of variables without an initial one that satisfy the condition."""
@@ -122,6 +131,15 @@ class Semantics:
         return extend()
 
     def moves(self, state: State) -> list[Move]:
+        """Return what may be done in the state: every enabled operator, with its outcomes; in a Markov chain the draw among them."""
+        enabled = self.operators(state)
+        if not self.network.is_chain or len(enabled) < 2:
+            return enabled
+        share = Fraction(1, len(enabled))
+        drawn = (replace(one, probability=share * one.probability) for move in enabled for one in move.outcomes)
+        return [Move(None, tuple(edge for move in enabled for edge in move.edges), tuple(drawn))]
+
+    def operators(self, state: State) -> list[Move]:
         """Return every operator enabled in the state, with its outcomes."""
         if self._table is not None:
             return self._rows(self._table, state)
@@ -136,13 +154,20 @@ class Semantics:
             return enabled[edge]
 
         result = []
+        room = MOST_BRANCHES
         for joint, candidates in zip(self.network.joints, self._candidates, strict=True):
             ready: list[list[int]] = []
             for candidates_in in candidates:
                 ready.append([edge for edge in candidates_in(state) if is_enabled(edge)])
                 if not ready[-1]:
                     break  # whoever comes later is not asked
-            for edges in product(*ready) if ready[-1] else ():
+            if not ready[-1]:
+                continue
+            if len(ready) > 1:
+                room -= prod(sum(len(self.network.edges[edge].branches) for edge in edges) for edges in ready)
+                if room < 0:
+                    raise self._too_many(joint, ready, state)
+            for edges in product(*ready):
                 try:
                     result.append(Move(joint.label, edges, tuple(self._outcomes(state, edges))))
                 except LeavesBounds:
@@ -151,6 +176,12 @@ class Semantics:
                 except (InputError, OverflowError) as error:
                     raise self._placed(error, state, edges[0]) from None
         return result
+
+    def _too_many(self, joint: Joint, ready: list[list[int]], state: State) -> LimitReached:
+        what = f"{prod(map(len, ready)):,} operators" + (f" of label '{joint.label}'" if joint.label else "")
+        return LimitReached(
+            f"limit of {MOST_BRANCHES:,} branches of joint operators reached: {what} are enabled in {self.show(state)}"
+        )
 
     def _rows(self, moves: TableMoves, state: State) -> list[Move]:
         """Return what the rows of the state do; they mean what their edges do, and a test compares the two."""

@@ -24,6 +24,7 @@ from polvet.policy.signatures import SIGNATURES
 from polvet.policy.tables import Table
 
 MOST_STATES = 2_000_000
+MOST_SCORES = 32_000_000
 
 
 def table_from_numpy(
@@ -42,7 +43,7 @@ def table_from_numpy(
         data = read_member(archive, names[0], where)
     try:
         array = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError) as error:
+    except Exception as error:  # numpy evaluates the head of the file as a text of Python's: tokenizer, types, memory
         raise InputError(f"is not a readable array of numbers ({error}).", where, "Save it with np.save.") from None
     return table_from_array(array, where, inputs, outputs)
 
@@ -77,8 +78,10 @@ def table_from_array(
     if numbers and not 0 <= int(array.min()) <= int(array.max()) < width:
         worst = int(array.max()) if int(array.max()) >= width else int(array.min())
         raise InputError(f"there is no action {worst}.", where, f"Number the {width} labels from 0.")
-    scores = np.eye(width)[array.astype(np.int64)] if numbers else array.astype(np.float64)
-    flat = scores.reshape(-1, width).tolist()
+    if array.size * width > MOST_SCORES and numbers:
+        raise InputError(f"the array speaks of {width:,} actions.", where, "Number the labels from 0.")
+    chosen = array.reshape(-1, 1) == np.arange(width) if numbers else array.reshape(-1, width)
+    flat = chosen.astype(np.float64).tolist()
     keys = product(*(map(float, range(size)) for size in axes))
     return Table(
         names_or_positions(inputs, None, len(axes), "input", where),

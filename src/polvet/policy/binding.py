@@ -171,6 +171,7 @@ def default_outputs(task: Task) -> tuple[str, ...]:
 
 def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
     """Return the policy fitted to the task, or raise an InputError that names the input or output that does not fit."""
+    task.network.require_choices(where)
     reading = task.reading
     inputs_from = "task" if reading.inputs is not None else "policy"
     outputs_from = "task" if reading.outputs is not None else "policy"
@@ -191,7 +192,10 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
             outputs_from = "model"
     elif (numbers := numbered(policy.outputs)) is not None and not set(policy.outputs) & set(task.network.labels):
         policy, outputs_from = renamed(policy, outputs=_by_number(numbers, task.network, where)), "model"
-    inputs = find_inputs(task.network, policy.inputs, reading.expressions, reading.functions, where)
+    allow_code = task.options.allow_code
+    inputs = find_inputs(
+        task.network, policy.inputs, reading.expressions, reading.functions, where, allow_code=allow_code
+    )
     labels = _find_labels(task.network, policy.outputs, where)
     if isinstance(archive := getattr(policy, "archive", None), Archive) and archive.kind == "stable-baselines3":
         check_agent(task.network, archive, policy.inputs, inputs, where)

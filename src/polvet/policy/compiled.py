@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
 from polvet.kernel.compiled import Compiled
 from polvet.kernel.lower import Reward, lower
@@ -59,9 +60,10 @@ class Bound:
         self.compiled.explain_fault(state, fault)
 
 
-def compile_policy(fitted: Fitted) -> Bound:
+def compile_policy(fitted: Fitted, budget: Budget = UNLIMITED) -> Bound:
     """Return the policy bound to its task's network in the kernel, with the conditions FAIL and GOAL."""
-    return bind_policy(fitted, Compiled(fitted.task.network, conditions=[fitted.task.fail, fitted.task.goal]))
+    task = fitted.task
+    return bind_policy(fitted, Compiled(task.network, conditions=[task.fail, task.goal], budget=budget))
 
 
 def bind_policy(fitted: Fitted, compiled: Compiled) -> Bound:

@@ -3,7 +3,8 @@
 What is said of such a policy holds *by execution*: for the answers that the function gave. It must be a function of its argument
 alone; what else it reads (time, files, chance) is not seen. The digest covers the named file, the modules beside it that it
 imports, and the function's name.
-SOUND: only a name that the user gives leads here; no file that polvet reads can name a function.
+SOUND: code runs only where it is asked for: by naming the function, or, where a task file names it, by `--allow-code`. No other file
+that polvet reads can name a function (`files.beside`).
 """
 
 from __future__ import annotations
@@ -16,19 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, suggest
+from polvet.files import named_function as named_function
 from polvet.files import python_files, read_bytes, sha256
 
 BY_EXECUTION = "by execution: for the answers the function gave, which must depend on the state alone"
-
-
-def named_function(path: str | Path) -> tuple[Path, str] | None:
-    """Return the file and the function's name of `file.py:function`; None where it is no such name.
-
-    >>> named_function("pilots/greedy.py:choose")[1], named_function("policy.onnx")
-    ('choose', None)
-    """
-    file, colon, name = str(path).rpartition(":")
-    return (Path(file), name) if colon and file.endswith(".py") and name.isidentifier() else None
 
 
 def function_sha256(file: Path, name: str) -> str:
@@ -46,8 +38,11 @@ def fickle(policy: Path | None, why: str) -> InputError:
     )
 
 
-def load_function(file: Path, name: str) -> Any:
-    """Execute the file and return its function, or raise an InputError."""
+def load_function(file: Path, name: str, *, asked_for: bool) -> Any:
+    """Execute the file and return its function, or raise an InputError, also where its code is not asked for."""
+    if not asked_for:
+        what = f"the task names the function '{name}' of this file; code of files runs only when it is asked for."
+        raise InputError(what, Where(str(file)), "Read the file, then give --allow-code (in Python: allow_code=True).")
     known = load_functions(file)
     if name not in known:
         raise InputError(f"has no function '{name}'.", Where(str(file)), suggest(name, list(known)))

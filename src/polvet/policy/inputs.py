@@ -3,8 +3,8 @@
 variable     `x`, its place in a state
 expression   `x + y`, `at(mill)`, `(count (?b - block) (clear ?b))`: resolved over the network's scalars, evaluated as
              docs/semantics.md says; the kernel runs it as compiled code (policy/compiled.py), `Reader` is its slow twin
-function     `features.py:free_seats`, named in a task file and nowhere else; asked with the state as a mapping. What is said of a
-             policy with such an input holds *by execution*, as for a policy that is a function (policy/functions.py)
+function     `features.py:free_seats`, named in a task file and nowhere else, run with `--allow-code`; asked with the state as a mapping.
+             What is said of a policy with such an input holds *by execution*, as for a policy that is a function (policy/functions.py)
 """
 
 from __future__ import annotations
@@ -130,8 +130,10 @@ def find_inputs(
     known: Mapping[str, Expression] = {},
     functions: Mapping[str, Path] = {},
     where: Where | None = None,
+    *,
+    allow_code: bool = False,
 ) -> tuple[Input, ...]:
-    """Return what each input is; `known` are those that the task has read, `functions` the files of those that it may call."""
+    """Return what each input is; `known` are those that the task has read, `functions` the files of those that it calls."""
     place = {variable.name: i for i, variable in enumerate(network.variables)}
 
     def read(text: str) -> Input:
@@ -139,15 +141,12 @@ def find_inputs(
             return place[text]
         if text in known:
             return known[text]
-        return _function(text, functions[text]) if text in functions else _expression(network, text, place, where)
+        if text in functions:
+            name = text.rpartition(":")[2]
+            return InputFunction(text, load_function(functions[text], name, asked_for=allow_code))
+        return _expression(network, text, place, where)
 
     return tuple(map(read, texts))
-
-
-def _function(text: str, file: Path) -> InputFunction:
-    named = named_function(text)
-    assert named is not None
-    return InputFunction(text, load_function(file, named[1]))
 
 
 def _expression(network: Network, text: str, variables: Mapping[str, int], where: Where | None) -> Expression:

@@ -95,5 +95,5 @@ def _from_function(file: Path, function: str, names: Names) -> CallablePolicy:
     if names.inputs is None or names.outputs is None:
         where = Where(f"{file}:{function}")
         raise InputError("a function has no inputs and outputs of its own.", where, "Name them.")
-    choose = load_function(file, function)
+    choose = load_function(file, function, asked_for=True)  # by its name
     return CallablePolicy(tuple(names.inputs), tuple(names.outputs), choose, frozenset(names.booleans))

@@ -99,7 +99,9 @@ def table_from_json(document: Any, where: Where) -> Table:
         refuse_unknown_keys(entry, ROW_KEYS, place)
         key = _key(entry["state"], inputs, place, "state")
         if key in rows:
-            raise InputError("this state has two rows.", place, "Keep one of them.")
+            read = ", ".join(f"{name}={_plain(value)}" for name, value in zip(inputs, key, strict=True))
+            what = f"this state has two rows: policies read it as {read}, in float32."
+            raise InputError(what, place, "Keep one of them; beyond 2^24 not every integer is a float32.")
         rows[key] = _row_scores(entry, outputs, place)
     index_of_default = None if default is None else _label(default, outputs, where, "default")
     return Table(inputs, outputs, rows, index_of_default)

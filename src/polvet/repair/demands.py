@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
 from polvet.kernel.compiled import Compiled, Words
 from polvet.model.semantics import State
@@ -25,6 +26,9 @@ from polvet.records.fault_files import Fault
 Mode = Literal["safe", "avoid"]
 Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
+
+BLOCK = 1 << 8
+"""Rows that a policy is asked about between two looks at the limits: one with thousands of gates takes its time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,11 +68,13 @@ class Demands:
         rival = np.where(self.rivals, values, -np.inf).max(axis=1, initial=-np.inf)
         return np.asarray(np.where(self.rivals.any(axis=1), best - rival, np.inf))
 
-    def met_by(self, policy: Policy) -> Flags:
+    def met_by(self, policy: Policy, budget: Budget = UNLIMITED) -> Flags:
         """Return which demands the policy meets: no float32 evaluation order of it chooses a rival."""
-        if not len(self):
-            return np.zeros(0, dtype=np.bool_)
-        return np.asarray(~(self.rivals & possible_choices(policy, self.rows, self.allowed)).any(axis=1))
+        met = np.zeros(len(self), dtype=np.bool_)
+        for begin in budget.each(range(0, len(self), BLOCK)):
+            part = slice(begin, begin + BLOCK)
+            met[part] = ~(self.rivals[part] & possible_choices(policy, self.rows[part], self.allowed[part])).any(axis=1)
+        return met
 
     def held_by(self, policy: Policy) -> Flags:
         """Return which demands the policy meets in its reference order."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.budget import Budget
+from polvet.errors import LimitReached
 from polvet.policy.networks import Network
 from polvet.policy.rounding import rounding_bounds
 from polvet.policy.unit_graph import AnyNetwork, UnitGraph
@@ -28,6 +29,8 @@ from polvet.repair.target_lp import PRICE, TargetLp, Unmet
 PRICES = (2.0,)
 MOST_KEPT = 300  # rows of a last layer are dense: so many kept states are demands of the program
 RAISES = 12
+PROGRAMS = 0.7
+"""The share of the time that linear programs may use; gated units need the rest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,18 +55,24 @@ def repair_network(request: Request, *, only_units: bool = False) -> RepairedNet
     most = np.sort(np.argsort(-request.sample.weight, kind="stable")[:MOST_KEPT])
     sample = request.sample.pick(most)
     best: RepairedNetwork | None = None
-    late = False
-    for price in () if only_units else (math.inf, *PRICES):
-        relayered = _by_last_layer(network, demands, sample, price, budget)
-        late |= budget.is_over()
-        if relayered is None or late:
-            continue
-        result = _with_units(network, relayered, demands, integers, faults, keeps)
-        if best is None or (result.fixed.sum(), -result.changed) > (best.fixed.sum(), -best.changed):
-            best = result
-        if best.changed <= request.most_changed and best.fixed.sum() >= len(demands):
-            return best
-    result = replace(_with_units(network, network, demands, integers, faults, keeps), timed_out=late)
+    programs, late = budget.share(PROGRAMS), False
+    try:
+        for price in () if only_units else (math.inf, *PRICES):
+            relayered = _by_last_layer(network, demands, sample, price, programs)
+            late |= programs.is_over()
+            if relayered is None or late:
+                continue
+            result = _with_units(network, relayered, demands, integers, faults, keeps, budget)
+            if best is None or (result.fixed.sum(), -result.changed) > (best.fixed.sum(), -best.changed):
+                best = result
+            if best.changed <= request.most_changed and best.fixed.sum() >= len(demands):
+                return best
+        result = replace(_with_units(network, network, demands, integers, faults, keeps, budget), timed_out=late)
+    except LimitReached as limit:
+        if limit.kind != "time":
+            raise
+        result = RepairedNetwork(network, 0.0, 0, np.zeros(len(faults), dtype=np.bool_), 0.0, timed_out=True)
+        best = best and replace(best, timed_out=True)
     if best is not None and (best.fixed.sum(), -best.changed) >= (result.fixed.sum(), -result.changed):
         return best
     return result
@@ -92,19 +101,27 @@ def _by_last_layer(
 
 
 def _with_units(
-    old: AnyNetwork, relayered: AnyNetwork, demands: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
+    old: AnyNetwork,
+    relayered: AnyNetwork,
+    demands: Demands,
+    integers: Sequence[bool],
+    faults: Demands,
+    keeps: Demands,
+    budget: Budget,
 ) -> RepairedNetwork:
     policy, shifts = relayered, np.zeros((0, len(relayered.outputs)))
     if relayered.archive is None:
-        policy, shifts = _fix_by_units(relayered, demands, integers)
+        policy, shifts = _fix_by_units(relayered, demands, integers, budget)
     changed = changed_share(keeps, ~keeps.held_by(policy))
     size = weight_change(old, relayered) + float(np.abs(shifts.astype(np.float32).astype(np.float64)).sum())
-    return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy), changed, False)
+    return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy, budget), changed, False)
 
 
-def _fix_by_units(network: AnyNetwork, faults: Demands, integers: Sequence[bool]) -> tuple[AnyNetwork, Reals]:
+def _fix_by_units(
+    network: AnyNetwork, faults: Demands, integers: Sequence[bool], budget: Budget
+) -> tuple[AnyNetwork, Reals]:
     """Return the network with a gate for every row whose demands are not met, and by how much each gate moves the scores."""
-    wrong = np.flatnonzero(~faults.met_by(network))
+    wrong = np.flatnonzero(~faults.met_by(network, budget))
     if not len(wrong):
         return network, np.zeros((0, len(network.outputs)))
     group = equal_rows(faults.rows)
@@ -116,9 +133,9 @@ def _fix_by_units(network: AnyNetwork, faults: Demands, integers: Sequence[bool]
     gated = network
     for _ in range(RAISES):
         scores = gated.scores(demands.rows).astype(np.float64)
-        _raise_targets(shifts, scores, demands, place, np.flatnonzero(~demands.met_by(gated)))
+        _raise_targets(shifts, scores, demands, place, np.flatnonzero(~demands.met_by(gated, budget)))
         gated = add_gates(network, rows, shifts, integers)
-        missed = ~demands.met_by(gated)
+        missed = ~demands.met_by(gated, budget)
         if not missed.any():
             break
         demands = demands.raised(missed, factor=2)

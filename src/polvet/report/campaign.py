@@ -13,10 +13,11 @@ from polvet.campaign.record import Figures, Record
 from polvet.campaign.rows import Row, fold
 from polvet.campaign.store import records_in_journal
 from polvet.errors import InputError, Where
-from polvet.files import parse_json, read_json, read_text
+from polvet.files import beside, parse_json, read_json, read_text
 from polvet.records.journal import read_journal
 from polvet.records.shape import record_from_json
 from polvet.records.state_files import MAX_BYTES
+from polvet.worlds.formats import is_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,17 @@ class Campaign:
     faults: tuple[ShownFault, ...]
     runs: tuple[ShownRun, ...]
     policies: tuple[Path, ...]  # the given one, and what each repair and each fence made of it
+    allow_code: bool  # whether Python functions that the task names may run
+
+    def task_file(self, given: Path | None) -> Path | None:
+        """Return the given file, else the one that the folder names, where it is there: a folder can name no code."""
+        named = Path(self.about.task) if self.about.task is not None else None
+        if given is not None or named is None or is_address(named) or not named.is_file():
+            return given
+        return named
 
 
-def read_campaign(folder: str | Path) -> Campaign:
+def read_campaign(folder: str | Path, *, allow_code: bool = False) -> Campaign:
     """Return what is in the folder, or raise an InputError that says what is missing."""
     place = Path(folder)
     if not (place / "journal").is_file():
@@ -73,7 +82,8 @@ def read_campaign(folder: str | Path) -> Campaign:
     ]
     policies = tuple(path for record in records for path in _paths(record, "policy", place))
     rows = fold(records)
-    return Campaign(place, settings, read_about(place), read_outcome(place), rows, tuple(faults), tuple(runs), policies)
+    about, outcome = read_about(place), read_outcome(place)
+    return Campaign(place, settings, about, outcome, rows, tuple(faults), tuple(runs), policies, allow_code)
 
 
 def _paths(record: Record[Figures], role: str, folder: Path) -> list[Path]:
@@ -81,11 +91,8 @@ def _paths(record: Record[Figures], role: str, folder: Path) -> list[Path]:
     file = record.files.get(role)
     if file is None:
         return []
-    path = folder / file.name
-    if "\0" in file.name or not path.resolve().is_relative_to(folder.resolve()):
-        what = f"names '{file.name}', which is not in the folder."
-        raise InputError(what, Where(str(folder / "journal")), "Restore it.")
-    return [path]
+    journal = folder / "journal"
+    return [beside(journal, file.name, Where(str(journal)))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,11 @@ from polvet.report.replay import replay_part
 from polvet.report.verdict import check_certificate, find_certificate, verdict_card
 
 
-def campaign_page(folder: Path, task_file: Path | None = None, *, checked: bool = False) -> Page:
+def campaign_page(
+    folder: Path, task_file: Path | None = None, *, checked: bool = False, allow_code: bool = False
+) -> Page:
     """Return the page of the campaign in the folder."""
-    campaign = read_campaign(folder)
+    campaign = read_campaign(folder, allow_code=allow_code)
     task = find_task(campaign, task_file)
     compared = _comparison(campaign, task)
     choices = compared if isinstance(compared, BeforeAfter) else None

@@ -14,20 +14,26 @@ VERIFICATION = ("run", "invariant", "reachable-set", "grid", "safe-region")
 
 
 def make_report(
-    path: str | Path, *, task: Path | None = None, policy: Path | None = None, checked: bool = False
+    path: str | Path,
+    *,
+    task: Path | None = None,
+    policy: Path | None = None,
+    checked: bool = False,
+    allow_code: bool = False,
 ) -> str:
     """Return the report as HTML text; `task` (or the finite-memory policy) adds what the files alone do not tell.
 
-    With `checked` the independent checker judges a campaign's certificate; that may take long.
+    With `checked` the independent checker judges a campaign's certificate; that may take long. `allow_code` lets Python functions run
+    that the task's file names.
     """
-    return dump_page(_page(Path(path), task, policy, checked))
+    return dump_page(_page(Path(path), task, policy, checked, allow_code))
 
 
-def _page(path: Path, task: Path | None, policy: Path | None, checked: bool) -> Page:
+def _page(path: Path, task: Path | None, policy: Path | None, checked: bool, allow_code: bool) -> Page:
     if path.is_dir():
         from polvet.report.debugging import campaign_page
 
-        return campaign_page(path, task, checked=checked)
+        return campaign_page(path, task, checked=checked, allow_code=allow_code)
     if path.suffix == ".jsonl":
         from polvet.report.findings import runs_page
 
@@ -53,7 +59,7 @@ def _page(path: Path, task: Path | None, policy: Path | None, checked: bool) -> 
         if document.get("kind") in VERIFICATION:
             from polvet.report.verification import verification_page
 
-            return verification_page(path, document, task, policy)
+            return verification_page(path, document, task, policy, allow_code=allow_code)
     plans = "terminates, synthesize or generalizes"
     hint = f"Give a folder of polvet debug, runs (.jsonl) or faults, a certificate of verify, {plans}, or a shield."
     raise InputError("there is no report of such a file.", Where(str(path)), hint)

@@ -43,8 +43,7 @@ class BeforeAfter:
 
 def find_task(campaign: Campaign, path: Path | None) -> Task | None:
     """Return the campaign's task: of the given file, else of the file the campaign remembers if that is still the same."""
-    file = path or (Path(campaign.about.task) if campaign.about.task is not None else None)
-    if file is None or (path is None and not file.is_file()):
+    if (file := campaign.task_file(path)) is None:
         return None
     try:
         task = load_task(file, given_options(campaign))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from polvet.campaign.outcome import Outcome
 from polvet.campaign.rows import Row
 from polvet.check.checker import CheckResult, Rejected, Subjects, check
 from polvet.errors import InputError, Where
-from polvet.files import read_json
+from polvet.files import beside, read_json
 from polvet.model.task import TaskOptions
 from polvet.report.campaign import Campaign
 from polvet.report.markup import card, code, plural, text
@@ -28,14 +29,15 @@ PROOFS = {
 
 def check_certificate(campaign: Campaign, task: Path | None) -> CheckResult | None:
     """Return what the independent checker says about the campaign's certificate; None where there is none."""
-    file = task or (Path(campaign.about.task) if campaign.about.task is not None else None)
+    file = campaign.task_file(task)
     certificate, outcome = find_certificate(campaign), campaign.outcome
     if certificate is None or outcome is None:
         return None
     if file is None:
         raise InputError("the task is not known.", Where(str(campaign.folder)), "Give it with --task.")
-    policy = campaign.folder / outcome.policy if outcome.outcome.is_proof else None
-    subjects = Subjects(file, policy, given_options(campaign))
+    record = campaign.folder / "outcome.json"
+    policy = beside(record, outcome.policy, Where(str(record))) if outcome.outcome.is_proof else None
+    subjects = Subjects(file, policy, given_options(campaign), allow_code=campaign.allow_code)
     return check(completed(dict(certificate), subjects), subjects, Where(str(campaign.folder)))
 
 
@@ -94,9 +96,8 @@ def certify_command(campaign: Campaign) -> str:
 
 def given_options(campaign: Campaign) -> TaskOptions:
     """Return what was given on the command line of the campaign."""
-    return options_from_json(
-        dict(campaign.about.options or {}), Where(str(campaign.folder / "about.json")).at("options")
-    )
+    where = Where(str(campaign.folder / "about.json")).at("options")
+    return replace(options_from_json(dict(campaign.about.options or {}), where), allow_code=campaign.allow_code)
 
 
 def find_certificate(campaign: Campaign) -> Mapping[str, Any] | None:

@@ -30,7 +30,9 @@ KINDS = {
 }
 
 
-def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | None, policy: Path | None) -> Page:
+def verification_page(
+    path: Path, certificate: Mapping[str, Any], task: Path | None, policy: Path | None, *, allow_code: bool = False
+) -> Page:
     """Return the page; with the task and the policy at hand the independent checker is asked, else nothing is claimed."""
     word, safe = KINDS[certificate["kind"]], certificate["kind"] != "run"
     command = ["polvet", "certify", str(path), "--task", str(task or "TASK")]
@@ -43,12 +45,13 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
         sort, level = "open", "Not checked"
         says = f"The certificate claims: {word.lower()}. Give --task and --policy, and the checker judges it."
     else:
-        subjects = Subjects(task, policy, None)
+        subjects = Subjects(task, policy, None, allow_code=allow_code)
         result = check(completed(dict(certificate), subjects), subjects, Where(str(path)))
         if isinstance(result, Accepted):
             sort, level, says = ("good" if safe else "bad"), "Proved", f"The checker accepts: {result.claim}."
             if certificate["kind"] == "safe-region" and policy is not None:
-                drawn = drawn_starts(task, policy, options_from_json(certificate.get("options", {}), Where(str(path))))
+                options = options_from_json(certificate.get("options", {}), Where(str(path)))
+                drawn = drawn_starts(task, policy, subjects.read_with(options))
         else:
             sort, level, word, says = "bad", "Not proved", "Rejected", f"The checker rejects it: {result.reason}."
     count = certificate.get("count")

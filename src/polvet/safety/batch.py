@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
-from polvet.files import Json, parse_json, read_text
+from polvet.files import Json, is_stream, parse_json, read_text, write_whole
 from polvet.model.semantics import State
 from polvet.records.state_files import StateFormat
 from polvet.safety.decide import ActionOrder, Decided, Decider, Question
@@ -52,15 +52,14 @@ def decide_many(
     crew: Crew | None = None,
 ) -> Batch:
     """Return the verdict on each state; with a file, what stands there is not decided again and the rest is appended."""
-    head: Json = {
-        "format": FORMAT,
-        "task_sha256": decider.task.sha256,
-        "options": decider.task.options.to_json(),
-    }
-    if decider.task.avoid.names:
-        head["avoids"] = list(decider.task.avoid.names)
+    if file is not None and is_stream(file):  # nothing stands there, and everything goes there at once
+        batch = decide_many(decider, states, budget=budget, crew=crew)
+        decided = dict(zip(states, batch.decided, strict=True))
+        rows = _rows(StateFormat(decider.task), list(decided), list(decided.values()))
+        write_whole(file, "\n".join([json.dumps(_head(decider)), *rows, ""]))
+        return batch
     names = StateFormat(decider.task)
-    known = _resume(names, file, head) if file is not None else {}
+    known = _resume(names, file, _head(decider)) if file is not None else {}
     distinct = list(dict.fromkeys(states))
     resumed = sum(state in known for state in distinct)
     left = [state for state in distinct if state not in known]
@@ -68,7 +67,7 @@ def decide_many(
         for part, answers in _by_crew(crew, decider, left, budget):
             known.update(zip(part, answers, strict=True))
             if file is not None:
-                _append(names, file, part, answers)
+                _append(file, _rows(names, part, answers))
             if budget.on_progress is not None:
                 budget.on_progress(len(known), len(distinct))
         return Batch([known[state] for state in states], resumed)
@@ -85,13 +84,20 @@ def decide_many(
         for state, answer in zip(part, answers, strict=True):
             known[state] = answer
         if file is not None:
-            _append(names, file, part, answers)
+            _append(file, _rows(names, part, answers))
         position += len(part)
         if spent() < WANTED_SECONDS / 2:
             portion = min(2 * portion, LARGEST_PORTION)
         elif spent() > 2 * WANTED_SECONDS:
             portion = max(portion // 2, 1)
     return Batch([known[state] for state in states], resumed)
+
+
+def _head(decider: Decider) -> Json:
+    """Return the question that the file answers."""
+    task = decider.task
+    head: Json = {"format": FORMAT, "task_sha256": task.sha256, "options": task.options.to_json()}
+    return {**head, "avoids": list(task.avoid.names)} if task.avoid.names else head
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +147,7 @@ def _resume(names: StateFormat, file: Path, head: Mapping[str, Any]) -> dict[Sta
     """Return what the file holds already, after dropping a line that was cut off; start the file if there is none."""
     if not file.exists() or file.stat().st_size == 0:
         file.parent.mkdir(parents=True, exist_ok=True)
-        _write(file, json.dumps(head) + "\n")
+        _append(file, [json.dumps(head)])
         return {}
     text = read_text(file)
     whole = text[: text.rfind("\n") + 1]
@@ -162,8 +168,8 @@ def _resume(names: StateFormat, file: Path, head: Mapping[str, Any]) -> dict[Sta
     return known
 
 
-def _append(names: StateFormat, file: Path, states: Sequence[State], answers: Sequence[Decided]) -> None:
-    lines = [
+def _rows(names: StateFormat, states: Sequence[State], answers: Sequence[Decided]) -> list[str]:
+    return [
         json.dumps(
             {
                 "state": names.write(state),
@@ -177,15 +183,13 @@ def _append(names: StateFormat, file: Path, states: Sequence[State], answers: Se
         for state, answer in zip(states, answers, strict=True)
         if answer.verdict is not Verdict.UNKNOWN
     ]
-    if lines:
-        _write(file, "\n".join(lines) + "\n")
 
 
-def _write(file: Path, text: str) -> None:
-    """Append and make sure that it reaches the disk."""
+def _append(file: Path, lines: Iterable[str]) -> None:
+    """Append the lines and make sure that they reach the disk."""
     try:
         with file.open("a", encoding="utf-8") as stream:
-            stream.write(text)
+            stream.writelines(f"{line}\n" for line in lines)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:

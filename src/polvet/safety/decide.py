@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.choices import listed, one_of
-from polvet.errors import InputError, LimitReached, Where
+from polvet.errors import InputError, LimitReached, Where, suggest
 from polvet.kernel.compiled import Compiled, Words, limit_of
 from polvet.model.deadlocks import deadlock_condition
 from polvet.model.expressions import Expression, conjunction, disjunction, negation
@@ -79,9 +79,9 @@ class ActionOrder:
 AS_APPLICABLE = ActionOrder()
 
 
-def compile_task(task: Task) -> Compiled:
+def compile_task(task: Task, budget: Budget = UNLIMITED) -> Compiled:
     """Return the task's network as the kernel runs it, with what is unsafe and `goal` as its conditions."""
-    return Compiled(task.network, conditions=[unsafe_condition(task), task.goal])
+    return Compiled(task.network, conditions=[unsafe_condition(task), task.goal], budget=budget)
 
 
 def unsafe_condition(task: Task) -> Expression:
@@ -325,10 +325,16 @@ def _preferred(
     """Return the preference as the kernel asks for it: a compiled policy, or from a packed state to the number of a label."""
     if preference is None or isinstance(preference, Bound):
         return None if preference is None else preference.core
-    number = {label: i for i, label in enumerate(compiled.network.labels)}
+    number: dict[str | None, int] = {label: i for i, label in enumerate(compiled.network.labels)}
 
     def preferred(words: Words) -> int:
         label = preference(compiled.unpack(words.reshape(1, -1))[0])
-        return SILENT if label is None else number[label]
+        if label is not None and label not in number and label not in compiled.network.model.actions:
+            raise InputError(
+                f"'{label}' is no label of the model.",
+                Where("preference"),
+                suggest(str(label), compiled.network.labels),
+            )
+        return number.get(label, SILENT)  # a label without edges is never taken
 
     return preferred

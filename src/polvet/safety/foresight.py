@@ -13,6 +13,7 @@ from math import prod
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.kernel.compiled import Words
+from polvet.model.tables import TableMoves
 from polvet.model.task import Task
 from polvet.safety.cells import foresee_cells
 from polvet.safety.decide import Decider
@@ -41,6 +42,8 @@ def sharpen(decider: Decider, around: Words | None = None, *, alone: bool = Fals
         return 0  # SOUND: whether an operator is enabled would depend on values that are forgotten here
     if decider.task.avoid.deadlock:
         return 0  # SOUND: smaller games tell what is won and lost by `fail` alone
+    if isinstance(decider.task.network.edges, TableMoves):
+        return 0  # each row is of one state: a game over fewer variables is the same one
     if decider.smaller_games:
         return decider.smaller_games  # it knows already
     lost = iter_lost(decider.task, budget=budget)

@@ -27,6 +27,7 @@ from math import prod
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.kernel.compiled import Compiled, Words
 from polvet.model.evaluate import compile_expression
 from polvet.model.expressions import (
@@ -162,9 +163,10 @@ def choose_patterns(task: Task) -> list[tuple[tuple[int, ...], Top | None]]:
 def _companions(network: Network, name: str) -> set[str]:
     """Return the variables that every edge which changes this one changes as well."""
     sets = []
+    variables = {variable.name for variable in network.variables}  # a transient one is no part of a state
     for edge in network.edges:
         for branch in edge.branches:
-            written = {u.target.name for u in branch.updates if isinstance(u.target, Name)}
+            written = {u.target.name for u in branch.updates if isinstance(u.target, Name)} & variables
             if name in written:
                 sets.append(written - {name})
     return {other for other in set().union(*sets) if sum(other in one for one in sets) * 2 > len(sets)}
@@ -207,12 +209,14 @@ def solve_pattern(
     task: Task, pattern: Sequence[int], top: Top | None = None, *, budget: Budget = UNLIMITED
 ) -> GameVerdicts:
     """Return which combinations of the pattern's variables are lost, with ranks; nothing is lost where a limit comes first."""
-    compiled, states = _compiled(relax(task, pattern, top), len(pattern))
-    ranks = ranks_of(compiled, states, budget=budget)
+    shape = _counts(task.network, pattern, top)
     tops = () if top is None else ((task.network.index_of(top.name), top.value),)
+    try:
+        ranks = ranks_of(*_compiled(relax(task, pattern, top, budget), len(pattern), budget), budget=budget)
+    except LimitReached:
+        ranks = None
     if ranks is None:
-        return GameVerdicts(tuple(pattern), np.zeros(len(states), dtype=np.uint8), tops)
-    shape = [count_of(variable) for variable in compiled.network.variables]
+        return GameVerdicts(tuple(pattern), np.zeros(prod(shape), dtype=np.uint8), tops)
     verdicts = np.where(ranks >= 0, UNSAFE, 0).astype(np.uint8)
     return GameVerdicts(tuple(pattern), verdicts, tops, ranks=ranks.reshape(shape))
 
@@ -221,16 +225,16 @@ def solve_game(
     task: Task, game: Task, pattern: Sequence[int], wanted: int, *, budget: Budget = UNLIMITED
 ) -> GameVerdicts:
     """Return the wanted verdict where the game has it; variables of the game beyond the pattern start at 0."""
-    compiled, states = _compiled(game, len(pattern))
+    compiled, states = _compiled(game, len(pattern), budget)
     decider = Decider(replace(game, network=compiled.network, avoid=NOTHING_ELSE), compiled=compiled)
     known = decider.known_packed(states, budget=budget)
     return GameVerdicts(tuple(pattern), np.where(known == wanted, known, 0).astype(np.uint8))
 
 
-def _compiled(game: Task, size: int) -> tuple[Compiled, Words]:
+def _compiled(game: Task, size: int, budget: Budget) -> tuple[Compiled, Words]:
     """Return the game as the kernel runs it, and all combinations of its first variables' values, the others at 0."""
     compiled = compile_task(
-        replace(game, avoid=NOTHING_ELSE, network=replace(game.network, out_of_bounds=OutOfBounds.DISABLE))
+        replace(game, avoid=NOTHING_ELSE, network=replace(game.network, out_of_bounds=OutOfBounds.DISABLE)), budget
     )
     variables = list(game.network.variables[:size])
     sizes = [count_of(variable) for variable in variables]
@@ -240,14 +244,14 @@ def _compiled(game: Task, size: int) -> tuple[Compiled, Words]:
     return compiled, compiled.machine.pack(np.concatenate([rows, more], axis=1))
 
 
-def relax(task: Task, pattern: Sequence[int], top: Top | None = None) -> Task:
+def relax(task: Task, pattern: Sequence[int], top: Top | None = None, budget: Budget = UNLIMITED) -> Task:
     """Return the relaxed game over the pattern's variables: a task in which every operator has a label of its own."""
     network = task.network
     kept = {network.variables[k].name for k in pattern}
     edges: list[NetworkEdge] = []
     always: list[Expression] = []  # guards of operators that are enabled whatever the forgotten variables hold
     won: list[Expression] = []  # guards of operators without an outcome that can be told
-    for edge in network.edges:
+    for edge in budget.each(network.edges):
         # What does not read the topped variable is the same at the top and below.
         for view in _views(network, kept, top if top is not None and top.name in _read(edge) else None):
             view = replace(view, top=top)

@@ -19,8 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
+
+import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.model.expressions import (
     FALSE,
     TRUE,
@@ -41,7 +45,7 @@ from polvet.model.network import Branch, Joint, Kind, NetworkEdge, Update, Varia
 from polvet.model.task import Task
 from polvet.safety.decide import SAFE
 from polvet.safety.game_verdicts import GameVerdicts
-from polvet.safety.projections import core_of, fits, has_one_automaton, solve_game
+from polvet.safety.projections import core_of, count_of, fits, has_one_automaton, solve_game
 
 ANY = "any"
 BROKEN = "broken"
@@ -71,10 +75,14 @@ def wider_core_of(task: Task) -> set[str]:
 
 def solve_restricted(task: Task, pattern: Sequence[int], *, budget: Budget = UNLIMITED) -> GameVerdicts:
     """Return which combinations of the pattern's variables are won; none where a limit comes first."""
-    return solve_game(task, restrict(task, pattern), pattern, SAFE, budget=budget)
+    try:
+        return solve_game(task, restrict(task, pattern, budget), pattern, SAFE, budget=budget)
+    except LimitReached:
+        sizes = (count_of(task.network.variables[k]) for k in pattern)
+        return GameVerdicts(tuple(pattern), np.zeros(prod(sizes), dtype=np.uint8))
 
 
-def restrict(task: Task, pattern: Sequence[int]) -> Task:
+def restrict(task: Task, pattern: Sequence[int], budget: Budget = UNLIMITED) -> Task:
     """Return the restricted game over the pattern's variables, and one more that tells when it is lost for want of knowledge."""
     network = task.network
     kept = {network.variables[k].name: network.variables[k] for k in pattern}
@@ -86,7 +94,7 @@ def restrict(task: Task, pattern: Sequence[int]) -> Task:
         edges.append(replace(edge, guard=guard))
 
     for joint in network.joints:
-        mine = [_restricted(network.edges[k], kept) for k in joint.participants[0]]
+        mine = [_restricted(network.edges[k], kept) for k in budget.each(joint.participants[0])]
         # Guards of operators that are enabled whatever the forgotten variables hold.
         sure = disjunction(*(edge.guard for edge, whole in mine if whole))
         for edge, whole in mine:

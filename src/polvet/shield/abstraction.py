@@ -11,17 +11,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from polvet.errors import InputError, Where
 from polvet.model.semantics import Semantics, State
+from polvet.model.tables import STATE
 from polvet.model.task import Task, show_names, state_from_names, state_to_names
 from polvet.shield.guard import labels_of
-from polvet.worlds.intervals import divergence
+from polvet.worlds.intervals import LOGGED, divergence
+from polvet.worlds.observed import MADE_WITH, SEEDS, made_with, name_of, table_of
+from polvet.worlds.table import exact_distribution
+
+StateOf = Callable[[Any], Mapping[str, Any]]
+STATE_OF = Where("state_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ def check_abstraction(
     task: Task,
     env: Any,
     *,
-    state_of: Callable[[Any], Mapping[str, Any]],
+    state_of: StateOf,
     labels: Sequence[str] | None = None,
     runs: int = 100,
     max_steps: int = 1_000,
@@ -95,6 +102,9 @@ def check_abstraction(
         )
         raise InputError(what, Where("labels"), f"The model's labels: {', '.join(task.network.labels)}.")
     walk = _Walk(task, state_of, named)
+    other, _ = walk.beside.find_other_world(env, state_of, named)
+    if other is not None:
+        return AbstractionCheck(0, 0, 0, Mismatch(0, 0, other), (), confidence)
     rng = np.random.default_rng(seed)
     done, mismatch = 0, None
     for run in range(runs):
@@ -107,13 +117,110 @@ def check_abstraction(
     )
 
 
+class Beside:
+    """The model beside an environment: whether what the environment does is one of the model's steps."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.semantics = task, Semantics(task.network)
+        self._ends = [self.semantics.compile(condition) for condition in (task.fail, task.goal)]
+        self.table = table_of(task.network)
+        noted = dict(task.network.model.metadata)
+        self.made_with, self.seeds = noted.get(MADE_WITH, ""), [int(one) for one in noted.get(SEEDS, "").split()]
+        events = () if self.table is None else self.table.events
+        # An observation does not tell the events of a table; that the episode ends does.
+        self._told = [k for k, variable in enumerate(task.network.variables) if variable.name not in events]
+
+    def place(self, named: Mapping[str, Any]) -> State:
+        """Return the state of these names; an InputError says why there is none."""
+        return state_from_names(self.task.network, {name: plain(value) for name, value in named.items()}, STATE_OF)
+
+    def is_over(self, state: State) -> bool:
+        """Return whether the model's runs end in the state."""
+        return any(end(state) for end in self._ends) or not self.semantics.moves(state)
+
+    def follow(self, state: State, label: str, after: State, ended: bool | None) -> State | str:
+        """Return the outcome of the step that the environment shows, or why the model has none; ended=None: the episode was cut off."""
+        show, outcomes = self.semantics.show, self.outcomes(state, label)
+        alike = [one for one in outcomes if all(one[k] == after[k] for k in self._told)]
+        if not alike and self.table is not None and self.table.name == LOGGED:
+            alike = [one for one in outcomes if self._ends[0](one)]  # what was never seen counts as failing
+        if not alike:
+            known = " or ".join(sorted(map(show, outcomes))) or "nothing"
+            return f"'{label}' leads from {show(state)} to {show(after)}, in the model to {known}"
+        fitting = [one for one in alike if ended is None or self.is_over(one) == ended]
+        if not fitting and (ended or self.table is None):
+            return f"the environment {'ends' if ended else 'goes on'} in {show(after)}, the model does not"
+        return (fitting or alike)[0]
+
+    def outcomes(self, state: State, label: str) -> dict[State, Fraction]:
+        """Return what may follow when the label is taken; probabilities are those of one operator, where there is only one."""
+        chances: dict[State, Fraction] = defaultdict(Fraction)
+        for move in self.semantics.moves(state):
+            for outcome in move.outcomes if move.label in (None, label) else ():
+                chances[outcome.state] += outcome.probability
+        return chances
+
+    def find_other_world(self, env: Any, state_of: StateOf, labels: Sequence[str]) -> tuple[str | None, str]:
+        """Return the first thing that the environment says of itself and the model does not, and what was compared, in words.
+
+        That is its table of transitions, where its states are numbered as the model's; else the arguments it was made with.
+        """
+        rows = getattr(env.unwrapped, "P", None)
+        if isinstance(rows, Mapping) and rows and self._is_numbered_alike(env, rows, state_of):
+            return next(self._other_rows(rows, labels), None), f"its table of {len(rows):,} states"
+        made, known = made_with(env), self.made_with
+        if not made or made.partition(" ")[0] != known.partition(" ")[0]:
+            return None, ""
+        if made != known:
+            return f"it is {made}, the model was made of {known}", ""
+        return None, f"how it was made ({made})"
+
+    def _is_numbered_alike(self, env: Any, rows: Mapping[int, Any], state_of: StateOf) -> bool:
+        table = self.table
+        if table is None or table.name == name_of(env):
+            return table is not None
+        try:
+            return all(table.completed(state_of(number)).get(STATE) == number for number in rows)
+        except Exception:  # the user's function is written for observations, which these numbers may not be
+            return False
+
+    def _other_rows(self, rows: Mapping[int, Any], labels: Sequence[str]) -> Iterator[str]:
+        """Yield where rows of transitions are none of the model's; not what is inapplicable, or up to the environment."""
+        show, position = self.semantics.show, self.semantics.position[STATE]
+        for source, row in rows.items():
+            state = self.place({STATE: source})
+            if self.is_over(state):
+                continue
+            for action, given in row.items():
+                own: dict[int, Fraction] = defaultdict(Fraction)
+                model: dict[int, Fraction] = defaultdict(Fraction)
+                outcomes = self.outcomes(state, labels[action])
+                for outcome, chance in outcomes.items():
+                    model[int(outcome[position])] += chance
+                if sum(model.values()) != 1:
+                    continue
+                ends = any(ended for *_, ended in given)
+                over = {int(one[position]) for one in outcomes if ends and self.is_over(one)}
+                chances = exact_distribution([float(one[0]) for one in given], Where("P"))
+                for chance, (_, target, _, ended) in zip(chances, given, strict=True):
+                    own[int(target)] += chance
+                    if chance > 0 and ended and int(target) in model and int(target) not in over:
+                        yield f"'{labels[action]}' from {show(state)} ends the episode in s={target}, in the model it does not"
+                for target in sorted(own | model):
+                    if own[target] != model[target]:
+                        what = (
+                            f"'{labels[action]}' leads from {show(state)} to s={target} with probability {own[target]}"
+                        )
+                        yield f"{what}, in the model with {model[target]}"
+
+
 class _Walk:
     """Runs of the environment beside the interpreter, and what was seen on them."""
 
-    def __init__(self, task: Task, state_of: Callable[[Any], Mapping[str, Any]], labels: tuple[str, ...]) -> None:
+    def __init__(self, task: Task, state_of: StateOf, labels: tuple[str, ...]) -> None:
+        self.beside = Beside(task)
         self.task, self.state_of, self.labels = task, state_of, labels
-        self.semantics = Semantics(task.network)
-        self.is_fail, self.is_goal = self.semantics.compile(task.fail), self.semantics.compile(task.goal)
+        self.semantics = self.beside.semantics
         starts = self.semantics.initial_states() if task.start is None else None
         self.starts = None if starts is None else set(starts)
         self.is_start = None if task.start is None else self.semantics.compile(task.start)
@@ -141,24 +248,12 @@ class _Walk:
             after = self._state(observation)
             if isinstance(after, str):
                 return Mismatch(run, step, after)
-            mine = [move for move in moves if move.label in (None, label)]
-            outcomes = {outcome.state for move in mine for outcome in move.outcomes}
-            if after not in outcomes:
-                show = self.semantics.show
-                return Mismatch(
-                    run,
-                    step,
-                    f"'{label}' leads from {show(state)} to {show(after)}, in the model to "
-                    + (" or ".join(sorted(map(show, outcomes))) or "nothing"),
-                )
-            if len(mine) == 1:
-                self.seen[state, label][after] += 1
-            ends = bool(self.is_fail(after) or self.is_goal(after)) or not self.semantics.moves(after)
-            if ends != bool(terminated) and not (truncated and not ends):
-                where = "ends" if terminated else "goes on"
-                return Mismatch(
-                    run, step, f"the environment {where} in {self.semantics.show(after)}, the model does not"
-                )
+            ended = None if truncated and not terminated else bool(terminated)
+            outcome = self.beside.follow(state, label, after, ended)
+            if isinstance(outcome, str):
+                return Mismatch(run, step, outcome)
+            if sum(move.label in (None, label) for move in moves) == 1:
+                self.seen[state, label][outcome] += 1
             if terminated or truncated:
                 return None
             state = after
@@ -168,10 +263,7 @@ class _Walk:
         """Return the outcomes whose frequencies are not explained by chance, the least likely first."""
         rows = []
         for (state, label), counts in self.seen.items():
-            move = next(one for one in self.semantics.moves(state) if one.label in (None, label))
-            exact: dict[State, float] = defaultdict(float)
-            for outcome in move.outcomes:
-                exact[outcome.state] += float(outcome.probability)
+            exact = {after: float(chance) for after, chance in self.beside.outcomes(state, label).items()}
             rows += [(state, label, after, min(1.0, p), counts[after], counts.total()) for after, p in exact.items()]
         explained = math.log(2 * max(1, len(rows)) * max(1, self.steps) / chance)
         doubts = []
@@ -185,9 +277,11 @@ class _Walk:
     def _state(self, observation: Any) -> State | str:
         """Return the model's state, or why what `state_of` gives is none."""
         try:
-            given = {
-                name: getattr(value, "item", lambda v=value: v)() for name, value in self.state_of(observation).items()
-            }
-            return state_from_names(self.task.network, given, Where("state_of"))
+            return self.beside.place(self.state_of(observation))
         except InputError as error:
             return str(error)
+
+
+def plain(value: Any) -> Any:
+    """Return what numpy holds as Python's own."""
+    return value.item() if hasattr(value, "item") else value

@@ -21,6 +21,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.model.task import Task, show_names, state_to_names
+from polvet.shield.abstraction import Beside
 from polvet.shield.costs import Contradiction, CostBook
 from polvet.shield.file import Shield
 from polvet.shield.guard import NO_STATE, labels_of
@@ -31,6 +32,7 @@ from polvet.worlds.clonable import Info
 
 _Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
 NUMBER = "number of the state"
+AGAIN = "Make the task of this environment (polvet.from_gym), or try task.check_abstraction(env)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,11 @@ class Tracker(_Wrapper):  # type: ignore[misc]
             )
         self._names = [state_to_names(task.network, state) for state in world.states]
         self._state_of = state_of or _default_state(env, task)
+        other, _ = Beside(task).find_other_world(env, self._state_of, self.labels)
+        if isinstance(env.unwrapped, ModelEnv) and env.unwrapped.task.network != task.network:
+            other = "it is made of another model"
+        if other is not None:
+            raise InputError(f"the environment is not the task's world: {other}.", Where("env"), AGAIN)
         starts = world.option_start.tolist()
         self.options = [
             {world.label_of(o): o for o in range(starts[s], starts[s + 1])} for s in range(world.mdp.states)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from polvet.errors import InputError, Where
 from polvet.files import Json, read_json, write_whole
 from polvet.numbers import LONG_DIGITS, exact
+from polvet.worlds.observed import MADE_WITH
 
 AGAIN = "Write the shield with polvet permit -o."
 
@@ -60,8 +61,7 @@ class Shield:
 
         from polvet.records.state_json import state_to_json
 
-        if self.document.get("model_sha256") != task.sha256:
-            raise InputError("was made for another model.", where, "Use the model the shield was computed for.")
+        self.refuse_other(task, where)
         permitted = np.zeros(world.options, dtype=bool)
         starts = world.option_start.tolist()
         for number, state in enumerate(world.states or ()):
@@ -69,6 +69,13 @@ class Shield:
             for option in range(starts[number], starts[number + 1]):
                 permitted[option] = world.label_of(option) in actions
         return permitted
+
+    def refuse_other(self, task: Task, where: Where) -> None:
+        """Raise an InputError where the shield was not made for the task; where its runs start is left to the states it lists."""
+        own, given = self.document.get("options", {}), task.options.to_json()
+        differ = any(own.get(name) != given.get(name) for name in {*own, *given} - {"start", "mode"})
+        if differ or self.document.get("model_sha256") != task.sha256:
+            raise InputError("was made for another model.", where, "Use the model the shield was computed for.")
 
     @property
     def labels(self) -> frozenset[str]:
@@ -200,6 +207,8 @@ def _document(task: Task, rows: list[Json], result: Permitted, bound: Fraction) 
     }
     if options := task.options.to_json():
         document["options"] = options
+    if made := dict(task.network.model.metadata).get(MADE_WITH):
+        document[MADE_WITH] = made
     return document
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,12 @@ from polvet.errors import InputError, Where, did_you_mean
 from polvet.shield.file import Key, Shield
 from polvet.shield.risk_budget import RiskBudget
 
+if TYPE_CHECKING:
+    from polvet.shield.abstraction import Beside
+
 UNKNOWN = ("error", "forbid", "nearest")
 EXAMPLES = 5
+EACH_STEP = "each step as it is made; not how likely outcomes are"
 NO_STATE = InputError(
     "the shield must know the state and the labels.", hint="Give state_of (observation -> model state) and labels."
 )
@@ -53,11 +57,13 @@ class ShieldReport:
     unknown: int
     unknown_states: int
     examples: tuple[Mapping[str, Any], ...]
+    compared: str = ""  # of the environment with the world that the shield is for
 
     def __str__(self) -> str:
         return (
             f"{self.steps:,} steps, {self.replaced:,} actions replaced, "
             f"{self.unknown:,} visits to {self.unknown_states:,} states that the shield does not know"
+            + (f"; compared with its world: {self.compared}" if self.compared else "")
         )
 
 
@@ -65,9 +71,17 @@ class Guard:
     """A shield, the label of each numbered action, and what happens where the shield has nothing to say."""
 
     def __init__(
-        self, shield: Shield, labels: Sequence[str], *, actions: int | None = None, unknown: str = "error"
+        self,
+        shield: Shield,
+        labels: Sequence[str],
+        *,
+        actions: int | None = None,
+        unknown: str = "error",
+        beside: Beside | None = None,
     ) -> None:
-        self.shield, self.labels = shield, tuple(labels)
+        self.shield, self.labels, self.beside = shield, tuple(labels), beside
+        self.compared = "nothing, for its task is not given" if beside is None else EACH_STEP
+        self._followed: set[tuple[Key, int, Key, bool | None]] = set()
         self.unknown = one_of(unknown, UNKNOWN, "unknown")
         _check_labels(shield, self.labels, actions)
         self.steps = self.replaced = 0
@@ -89,6 +103,26 @@ class Guard:
             return ruling
         open_ = run.allowed(state)
         return Ruling(ruling.mask | np.array([label in open_ for label in self.labels]), ruling.instead)
+
+    def follow(self, before: Mapping[str, Any], action: int, after: Mapping[str, Any], ended: bool | None) -> None:
+        """Refuse a step that the shield's world does not have (ended=None: it was cut off).
+
+        Where states that are not listed are no error, steps to them are none.
+        """
+        if self.beside is None:
+            return
+        step = (first := self.shield.key(before)), action, (then := self.shield.key(after)), ended
+        if step in self._followed or first not in self.shield.actions:
+            return
+        if self.unknown != "error" and then not in self.shield.actions and not ended:
+            return
+        state, reached = (
+            self.beside.place(dict(zip(self.shield.variables, key, strict=True))) for key in (first, then)
+        )
+        outcome = None if self.beside.is_over(state) else self.beside.follow(state, self.labels[action], reached, ended)
+        if isinstance(outcome, str):
+            raise other_world(outcome)
+        self._followed.add(step)
 
     def numbers(self, actions: Any) -> NDArray[np.int64]:
         """Return numbers of actions as the masks are indexed; one that is no action's is refused, not counted from the end."""
@@ -140,7 +174,9 @@ class Guard:
     def report(self) -> ShieldReport:
         """Return what was counted so far."""
         some = [dict(zip(self.shield.variables, key, strict=True)) for key, _ in self.missed.most_common(EXAMPLES)]
-        return ShieldReport(self.steps, self.replaced, self.missed.total(), len(self.missed), tuple(some))
+        return ShieldReport(
+            self.steps, self.replaced, self.missed.total(), len(self.missed), tuple(some), self.compared
+        )
 
     def _ruling(self, place: int) -> Ruling:
         return Ruling(self._masks[place], int(self._instead[place]))
@@ -242,6 +278,14 @@ def _bits(values: NDArray[Any]) -> NDArray[np.int64]:
 
 def _is_number(value: Any) -> bool:
     return not isinstance(value, str) or value.lstrip("-").isdigit()  # large integers stand as text
+
+
+def other_world(what: str) -> InputError:
+    """Return the error of an environment that does what the shield's world does not."""
+    hint = (
+        "Compute the shield for this environment, or correct state_of and labels (task.check_abstraction tries them)."
+    )
+    return InputError(f"the environment is not the world that the shield is for: {what}.", Where("env"), hint)
 
 
 def labels_of(env: Any, labels: Sequence[str] | None) -> tuple[str, ...]:

@@ -137,10 +137,7 @@ class ShieldedLanes(Lanes):
 
     def __init__(self, task: Task, count: int, *, shield: Shield, **options: Any) -> None:
         super().__init__(task, count, **options)
-        if shield.document.get("model_sha256") != task.sha256:
-            raise InputError(
-                "was made for another model.", Where("shield"), "Use the model the shield was computed for."
-            )
+        shield.refuse_other(task, Where("shield"))
         self.guard = Guard(shield, task.network.labels)
         listed = [dict(zip(shield.variables, key, strict=True)) for key in shield.actions]
         states = [state_from_names(task.network, named, Where("shield")) for named in listed]

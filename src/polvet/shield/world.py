@@ -23,7 +23,6 @@ from polvet.kernel.starts.starts import no_start
 from polvet.mdp.build import build_exactly, matrix_of
 from polvet.mdp.scheduler import take_choices
 from polvet.mdp.sparse import Mask, SparseMdp, Uint64s, mask_of
-from polvet.model.automata import ModelType
 from polvet.model.expressions import Name
 from polvet.model.network import Network
 from polvet.model.semantics import State
@@ -112,9 +111,7 @@ def build_world(
             mdp, labels = matrix_of(space, rewards)
             fail, goal = (space.mask(i).astype(bool) for i in range(2))
             states = compiled.unpack(space.states(0, len(space)))
-            return replace(
-                _regroup(mdp, fail, goal & ~fail, _chosen(network, labels)), states=states, labels=network.labels
-            )
+            return replace(_regroup(mdp, fail, goal & ~fail, labels), states=states, labels=network.labels)
     built = build_exactly(
         network,
         conditions=conditions,
@@ -128,13 +125,7 @@ def build_world(
         raise no_start(task, Where("--start"))
     fail, goal = built.masks
     states = [built.state_of(number) for number in range(built.mdp.states)]
-    labels = _chosen(network, built.labels)
-    return replace(_regroup(built.mdp, fail, goal & ~fail, labels), states=states, labels=network.labels)
-
-
-def _chosen(network: Network, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the label that each choice is chosen by: none in a Markov chain, whose moves are nobody's choice."""
-    return np.full_like(labels, -1) if network.model.type is ModelType.DTMC else labels
+    return replace(_regroup(built.mdp, fail, goal & ~fail, built.labels), states=states, labels=network.labels)
 
 
 def started(task: Task) -> Network:
@@ -154,7 +145,7 @@ def cost_of(network: Network, name: str) -> Reward:
         raise InputError(f"no variable '{name}'.", Where("--cost"), hint)
     if name in transients:
         return Reward(None, network.resolve_step(Name(name), Where("--cost")))
-    return Reward(network.resolve(Name(name), Where("--cost")), None)
+    return Reward(network.resolve(Name(name), Where("--cost"), exact=True), None)
 
 
 def _regroup(mdp: SparseMdp, fail: Mask, goal: Mask, labels: NDArray[np.int32] | None) -> World:

@@ -50,6 +50,7 @@ class Course:
 def pupil_of(task: Task) -> Fitted:
     """Return the task with a network that knows nothing: the columns of the policy to be made."""
     network, place = task.network, "model" if task.source is None else str(task.source.file)
+    network.require_choices(Where(place))
     inputs = task.reading.inputs or tuple(v.name for v in network.variables if not v.is_location)
     outputs = task.reading.outputs or network.labels
     if not inputs or not outputs:

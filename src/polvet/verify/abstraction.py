@@ -36,7 +36,15 @@ from polvet.verify.complement import rows_and_unreached
 from polvet.verify.engine import outside
 from polvet.verify.invariant_file import invariant_certificate
 from polvet.verify.lazy_abstraction import abstract_lazily
-from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, READ_OVER_BOXES, Method, Request, read_linear
+from polvet.verify.method import (
+    ONLY_FAIL,
+    PLAIN_INPUTS,
+    READ_OVER_BOXES,
+    READABLE_BOUNDS,
+    Method,
+    Request,
+    read_linear,
+)
 from polvet.verify.methods import BOXES, CONFIGURATIONS, PAPER_CONFIGURATIONS, TEST_CONFIGURATIONS, Tests
 from polvet.verify.policy_smt import NotEncodable
 from polvet.verify.predicates import (
@@ -342,7 +350,7 @@ def abstraction(predicates: Sequence[Expression] | None = None, options: Options
         METHOD,
         "policy predicate abstraction (Vinzent, Steinmetz, Hoffmann 2022), lazily refined by spurious runs",
         partial(_verify, predicates=predicates, options=options),
-        (ONLY_FAIL, *others, PLAIN_INPUTS),
+        (ONLY_FAIL, READABLE_BOUNDS, *others, PLAIN_INPUTS),
         linear=True,
     )
 

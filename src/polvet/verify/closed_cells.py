@@ -20,6 +20,7 @@ from polvet.check.affine_forms import Bools, Floats
 from polvet.check.flow import Flow
 from polvet.check.grid import Grid
 from polvet.check.returning import FAILS, RETURNS, Inside, Plan, judge
+from polvet.errors import LimitReached
 
 BATCH = 1 << 12
 MOST_PAIRS = 1 << 26
@@ -59,12 +60,15 @@ class ClosedCells:
             fresh, gone = [], []
             inside = self.grid.inside(self.marks)
             for begin in range(0, len(pending), BATCH):
-                if careful.is_over() or sum(map(len, self.backs)) > MOST_PAIRS:
+                mine = pending[begin : begin + BATCH]
+                try:
+                    if sum(map(len, self.backs)) > MOST_PAIRS:
+                        raise careful.reached("memory")
+                    again, bad = self._judge(mine, inside, careful)
+                except LimitReached:
                     self._give_up(pending)
                     self._take_back(budget)
                     return False
-                mine = pending[begin : begin + BATCH]
-                again, bad = self._judge(mine, inside)
                 fresh.append(again)
                 gone.append(bad)
                 self.state[bad] = LOST
@@ -87,10 +91,11 @@ class ClosedCells:
         while len(left):
             inside, back = self.grid.inside(self.marks), []
             for begin in range(0, len(left), BATCH):
-                if budget.is_over():
-                    break
                 mine = left[begin : begin + BATCH]
-                how = judge(self.flow, self.grid.boxes(mine), inside, self.plan).how
+                try:
+                    how = judge(self.flow, self.grid.boxes(mine), inside, self.plan, budget).how
+                except LimitReached:
+                    break
                 back.append(mine[how == RETURNS])
             found = np.concatenate([left[:0], *back])
             self.state[found] = LISTED
@@ -98,9 +103,9 @@ class ClosedCells:
                 return
             left = np.setdiff1d(left, found)
 
-    def _judge(self, cells: Ints, inside: Inside) -> tuple[Ints, Ints]:
+    def _judge(self, cells: Ints, inside: Inside, budget: Budget) -> tuple[Ints, Ints]:
         """Return the cells to be judged (again) and those that are lost."""
-        found = judge(self.flow, self.grid.boxes(cells), self._recorded(cells, inside), self.plan)
+        found = judge(self.flow, self.grid.boxes(cells), self._recorded(cells, inside), self.plan, budget)
         bad, open_ = found.how == FAILS, (found.how != FAILS) & (found.how != RETURNS)
         mine = open_[found.source]
         first, last = self.grid.spans(*(self._clipped(ends[mine]) for ends in found.landed.ends))

@@ -3,6 +3,8 @@
 First explicit search shows that `fail`, and what else is avoided, is not reached (`verify/explicit.py`). Then states get the least
 number of steps in which a run may end from there, whatever label near ties make it choose. If all have one, runs end with probability
 1: from everywhere there is a way to the end, and states are finitely many. Those that have none are never left: runs go on for ever.
+Where several operators may move, that counts on a fair environment: their outcomes are one choice. With `--avoid delay` each of them
+is a choice of its own, which all must lead nearer to an end; else the environment may keep a run from it.
 Source   almost sure reachability in finite Markov chains: Baier & Katoen, Principles of Model Checking, section 10.1
 Cost     linear in the transitions of the policy's chain
 Limits   all states it reaches in memory; with near ties up to TIED_STATES states, and then no livelock is told, only that runs surely end
@@ -21,9 +23,11 @@ from polvet.check.all_starts import iter_all_starts
 from polvet.check.arena import Arena
 from polvet.check.ends import possible_outcomes
 from polvet.check.followed import Followed
+from polvet.check.risk_bound import is_certain
 from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.compiled import describe_limit
 from polvet.kernel.starts import Starts
+from polvet.model.options import ADVERSARIAL, FAIR
 from polvet.model.semantics import State
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.policy.runs import End, Run
@@ -74,7 +78,9 @@ def verify_ends(bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, thre
         return Unknown(str(limit), METHOD, limit=limit.kind)
     if isinstance(result, Unsafe):
         replay(bound, result.run)
-    return replace(result, figures={**result.figures, "seconds": round(spent(), 6), "left_out": list(part.left_out)})
+    environment = ADVERSARIAL if bound.task.avoid.delay else FAIR
+    told = {"seconds": round(spent(), 6), "left_out": list(part.left_out), "environment": environment}
+    return replace(result, figures={**result.figures, **told})
 
 
 def _judged(part: Slice, budget: Budget, threads: int) -> SafetyResult:
@@ -89,15 +95,13 @@ def _judged(part: Slice, budget: Budget, threads: int) -> SafetyResult:
     if space.near_ties:
         return _with_ties(part, result, budget)
     choice_start, branch_start, target, _, labels, _ = space.take_matrix()
-    first = choice_start.astype(np.int64)
-    going = np.diff(first) > 0
-    # Silent operators move beside the chosen label's: whatever is enabled is one choice.
-    chain = Chain(
-        np.concatenate([[0], np.cumsum(going)]).astype(np.int64),
-        np.concatenate([branch_start[first[:-1][going]], branch_start[-1:]]).astype(np.int64),
-        target.astype(np.int64),
-        space.initial.astype(np.int64),
-    )
+    first, outcomes = choice_start.astype(np.int64), branch_start.astype(np.int64)
+    if not part.whole.task.avoid.delay:
+        # Silent operators move beside the chosen label's: whatever is enabled is one choice.
+        going = np.diff(first) > 0
+        outcomes = np.concatenate([outcomes[first[:-1][going]], outcomes[-1:]])
+        first = np.concatenate([[0], np.cumsum(going)]).astype(np.int64)
+    chain = Chain(first, outcomes, target.astype(np.int64), space.initial.astype(np.int64))
     distance = distances(chain)
     packed = space.states(0, len(space))
     if (distance != NEVER).all():
@@ -112,6 +116,8 @@ def _judged(part: Slice, budget: Budget, threads: int) -> SafetyResult:
     closed = None
     if fits(variables, len(rows)):
         closed = {"kind": "livelock", "count": len(rows), "set": pack_columns(variables, rows)}
+        if part.whole.task.avoid.delay:
+            closed["environment"] = ADVERSARIAL
     return Unsafe(made, METHOD, {**result.figures, "livelock_states": len(trap)}, closed=closed)
 
 
@@ -141,16 +147,16 @@ def distances(chain: Chain) -> Ints:
 
 
 def _trapped(chain: Chain, lost: NDArray[np.bool_]) -> tuple[list[tuple[int, int]], Ints]:
-    """Return a shortest way from a start into states that runs never leave, and all that is reached from its end.
+    """Return a shortest way from a start into lost states, and all that is reached from its end by choices that never leave them.
 
-    The way has a place and the number of the outcome after it (NEVER at the end) for each state. There is one choice per state.
+    The way has a place and the number of the outcome after it (NEVER at the end) for each state.
     """
     came = dict.fromkeys(chain.starts.tolist(), (NEVER, NEVER))
     walk = list(came)
     for place in walk:  # grows while it is walked
         if lost[place]:
             break
-        for branch in _branches(chain, place):
+        for branch in range(chain.outcomes[chain.first[place]], chain.outcomes[chain.first[place + 1]]):
             following = int(chain.target[branch])
             if following not in came:
                 came[following] = (place, branch)
@@ -162,16 +168,16 @@ def _trapped(chain: Chain, lost: NDArray[np.bool_]) -> tuple[list[tuple[int, int
     closed = {place: None}
     pending = [place]
     while pending:
-        for branch in _branches(chain, pending.pop()):
-            following = int(chain.target[branch])
+        state = pending.pop()
+        choices = (
+            chain.target[chain.outcomes[choice] : chain.outcomes[choice + 1]]
+            for choice in range(chain.first[state], chain.first[state + 1])
+        )
+        for following in next(targets for targets in choices if lost[targets].all()).tolist():
             if following not in closed:
                 closed[following] = None
                 pending.append(following)
     return way[::-1], np.array(sorted(closed), dtype=np.int64)
-
-
-def _branches(chain: Chain, place: int) -> range:
-    return range(int(chain.outcomes[chain.first[place]]), int(chain.outcomes[chain.first[place + 1]]))
 
 
 def _sure(part: Slice, closure: Safe, rows: Any, distance: Ints) -> SafetyResult:
@@ -212,8 +218,8 @@ def _follow(bound: Bound, budget: Budget) -> tuple[list[State], Chain, State]:
         going = [state for state in frontier if not arena.is_fail(state) and not arena.is_goal(state)]
         before = len(number)
         for state, step in zip(going, followed.steps(going), strict=True) if going else ():
-            choices = possible_outcomes(step)
-            if len(choices) > 1 or (choices and step.may_stick):
+            choices = possible_outcomes(step, adversarial=bound.task.avoid.delay)
+            if choices and not is_certain(step):
                 tied = state
             groups[state] = [[number.setdefault(one, len(number)) for one in sorted(outcomes)] for outcomes in choices]
         frontier = list(number)[before:]

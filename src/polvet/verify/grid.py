@@ -25,6 +25,7 @@ from polvet.check.box_view import Unreadable
 from polvet.check.flow import Flow
 from polvet.check.grid import Grid, cells_between, pack_marks, start_cells
 from polvet.check.returning import FAILS, OPEN, Plan, judge
+from polvet.errors import LimitReached
 from polvet.files import Json
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Binary, Expression, Name, children
@@ -81,9 +82,9 @@ MOST_TOUCHED = 1 << 22
 def _verify(bound: Bound, request: Request) -> SafetyResult:
     """Return safe with a certificate of kind `grid`, or unknown."""
     budget, seed = request.budget, request.seed
+    tried: list[Json] = []
     try:
         flow = Flow(bound.task, bound.fitted)
-        tried: list[Json] = []
         if (exits := _exits_if_fenced(bound, budget)) is not None:
             spent = stopwatch()
             plan = Plan(1, 1, 0, tuple(np.zeros(0) for _ in flow.variables))
@@ -94,8 +95,6 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
                 return Safe(
                     grid_proof(flow, exits.grid, won.marks, plan), METHOD, {"cells": won.listed, "tried": tried}
                 )
-            if won.stopped:
-                return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
         seen = _seen(bound, seed, budget)
         for attempt in ATTEMPTS:
             grid = grid_of(flow, seen, attempt)
@@ -112,8 +111,8 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
             if found.marks is not None:
                 GridTrial(bound, grid, found.marks, plan, seed).run(budget)
                 return Safe(grid_proof(flow, grid, found.marks, plan), METHOD, {"cells": found.listed, "tried": tried})
-            if found.stopped:
-                return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
+    except LimitReached as limit:
+        return Unknown(str(limit), METHOD, {"tried": tried})
     except Unreadable as refusal:
         return Unknown(str(refusal), METHOD)
     return Unknown(f"a grid of {ATTEMPTS[-1].cells} cells per variable is too coarse", METHOD, {"tried": tried})
@@ -125,7 +124,6 @@ class _Closed:
 
     marks: np.ndarray | None
     listed: int
-    stopped: bool = False
 
 
 def _close(flow: Flow, grid: Grid, seen: np.ndarray, plan: Plan, budget: Budget) -> _Closed:
@@ -142,10 +140,8 @@ def _close(flow: Flow, grid: Grid, seen: np.ndarray, plan: Plan, budget: Budget)
         fresh: list[np.ndarray] = []
         inside = grid.inside(marks)
         for begin in range(0, len(cells), BATCH):
-            if budget.is_over():
-                return _Closed(None, int(marks.sum()), stopped=True)
             mine = cells[begin : begin + BATCH]
-            found = judge(flow, grid.boxes(mine), inside, plan)
+            found = judge(flow, grid.boxes(mine), inside, plan, budget)
             if (found.how == FAILS).any():
                 return _Closed(None, int(marks.sum()))
             # What does not return comes again when more is listed.
@@ -175,10 +171,8 @@ def _close_in(flow: Flow, grid: Grid, allowed: np.ndarray, plan: Plan, budget: B
     while len(cells):
         fresh: list[np.ndarray] = []
         for begin in range(0, len(cells), BATCH):
-            if budget.is_over():
-                return _Closed(None, int(marks.sum()), stopped=True)
             mine = cells[begin : begin + BATCH]
-            found = judge(flow, grid.boxes(mine), lambda low, high, _: np.zeros(len(low), dtype=np.bool_), plan)
+            found = judge(flow, grid.boxes(mine), lambda low, high, _: np.zeros(len(low), dtype=np.bool_), plan, budget)
             if (found.how == FAILS).any():
                 return _Closed(None, int(marks.sum()))
             for block in cells_between(*grid.spans(*found.landed.ends), grid.shape):
@@ -210,7 +204,10 @@ def grid_proof(flow: Flow, grid: Grid, marks: np.ndarray, plan: Plan) -> Certifi
 def _seen(bound: Bound, seed: int, budget: Budget) -> np.ndarray:
     """Return the states [n, variables] of some runs, as doubles."""
     starts = drawable_starts(bound.task, budget=budget).sample(RUNS, random.Random(seed), budget=budget)
-    runs = [trace(bound, start, number, max_steps=RUN_STEPS, seed=seed).states for number, start in enumerate(starts)]
+    runs = [
+        trace(bound, start, number, max_steps=RUN_STEPS, seed=seed).states
+        for number, start in enumerate(budget.each(starts))
+    ]
     return np.array([state for states in runs for state in states], dtype=np.float64)
 
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.check.arena import Arena
+from polvet.check.box_view import Unreadable
+from polvet.check.invariant_space import read_space
 from polvet.errors import LimitReached
 from polvet.model.network import Kind
 from polvet.model.task import NOTHING_ELSE
@@ -20,6 +23,7 @@ from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
+from polvet.records.state_json import Malformed
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask
 from polvet.verify.box_system import ALONE, Parallelism
@@ -61,6 +65,19 @@ def _disabled_operators(bound: Bound) -> str | None:
     return "operators that leave the bounds are disabled" if bound.task.network.disables_out_of_bounds else None
 
 
+def _unread_operators(bound: Bound) -> str | None:
+    """Return why the checker cannot tell which operators are disabled."""
+    if not bound.task.network.disables_out_of_bounds:
+        return None
+    try:
+        read_space(Arena.of(bound.task), {}, [], [])
+    except Unreadable as refusal:
+        return str(refusal)
+    except Malformed:  # no invariant can speak of this task at all, which linear methods say
+        return None
+    return None
+
+
 def _other_policy(bound: Bound) -> str | None:
     policy = bound.fitted.policy
     if isinstance(policy, AnyNetwork | TreeEnsemble):
@@ -86,6 +103,7 @@ def _computed_input(bound: Bound) -> str | None:
 
 ONLY_FAIL = Need("no `--avoid`", _other_failures, "--avoid")
 STRICT_BOUNDS = Need("no disabled operators", _disabled_operators)
+READABLE_BOUNDS = Need("disabled operators that the checker reads", _unread_operators)
 NETWORK_OR_TREES = Need("networks and trees", _other_policy)
 READ_OVER_BOXES = Need("networks, trees, tables and rules", _other_boxes)
 PLAIN_INPUTS = Need("inputs that are variables", _computed_input)

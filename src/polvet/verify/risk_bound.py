@@ -30,6 +30,7 @@ from polvet.mdp.exact import exact_values
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import LEAST_NORMAL, Float64s, Mask, SparseMdp
+from polvet.model.options import ADVERSARIAL
 from polvet.model.semantics import State
 from polvet.numbers import LONG_DIGITS
 from polvet.policy.compiled import FAIL, GOAL, Bound
@@ -79,6 +80,7 @@ class RiskVerdict:
             "probability_method": self.method,
             "states": self.states,
             "near_ties": self.near_ties,
+            "environment": ADVERSARIAL,
         }
         if self.lower == self.upper and len(str(self.lower)) <= 200:
             figures["risk"] = str(self.lower)
@@ -221,7 +223,7 @@ def _follow(bound: Bound, budget: Budget) -> _World:
         going = [state for state in frontier if not arena.is_fail(state) and not arena.is_goal(state)]
         before = len(number)
         for state, step in zip(going, followed.steps(going), strict=True) if going else ():
-            rows[state] = possible_rows(followed, step)
+            rows[state] = possible_rows(step)
             if not is_certain(step):
                 unsure.add(state)
             for row in rows[state]:

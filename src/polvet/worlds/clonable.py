@@ -39,6 +39,17 @@ def count_actions(env: Any, where: Where = NOWHERE) -> int:
     return int(space.n)
 
 
+def _remade(env: Any) -> str | None:
+    """Return the class of a part of the environment that is copied by being made again, as Gymnasium's EzPickle is."""
+    layer = env
+    while layer is not None:
+        kinds = type(layer).__mro__
+        if any(kind.__name__ == "EzPickle" for kind in kinds) and not hasattr(layer, "__deepcopy__"):
+            return kinds[0].__name__
+        layer = getattr(layer, "env", None)
+    return None
+
+
 class Clonable:
     """An environment with discrete actions that can be put back where it was.
 
@@ -66,6 +77,9 @@ class Clonable:
         """Return the present state."""
         if self._snapshot is not None:
             return answer_of("snapshot", NOWHERE, GIVEN, self._snapshot, self.env)
+        if (remade := _remade(self.env)) is not None:
+            what = f"a copy of the environment would begin anew ({remade} is an EzPickle)."
+            raise InputError(what, NOWHERE, "Give `snapshot` and `restore`.")
         try:
             return copy.deepcopy(self.env)
         except Exception as error:

@@ -42,6 +42,7 @@ from polvet.worlds.enumerate import (
     table_of,
     whole_features,
 )
+from polvet.worlds.observed import MADE_WITH, SEEDS, made_with
 from polvet.worlds.seen import NEUTRAL, Seen, steps_of, without_watchers, wrappers_of
 from polvet.worlds.table import OBSERVED, ROLES, build_table, exact_distribution, exact_reward
 
@@ -100,9 +101,12 @@ class Visiting:
     budget: Budget = UNLIMITED
 
 
-def task_of_world(world: GymWorld) -> World:
-    """Return the world as a model: `fail` and `goal` are the events of its steps; the metadata says who judged them, and what is shown."""
+def task_of_world(world: GymWorld, env: Any, seeds: Sequence[int] | None = None) -> World:
+    """Return the world as a model; the metadata says who judged its events `fail` and `goal`, what is shown, and where it comes from."""
     builder = build_table(world.table)
+    for name, text in ((MADE_WITH, made_with(env)), (SEEDS, " ".join(map(str, seeds or ())))):
+        if text:
+            builder.note(name, text)
     builder.note("description", "; ".join(f"{role}: {why}" for role, why in world.judged.items()))
     builder.note(OBSERVATION, ", ".join(_observed(world)))
     if world.masks:
@@ -525,7 +529,8 @@ def _read(file: WorldFile) -> World:
     name, arguments = read_address(file.address)
     seeds, cuts = (_listed(arguments.pop(key, "")) for key in ("seeds", "cuts"))
     visiting = Visiting(seeds=seeds or None, cuts=cuts, masks=arguments.pop("masks", None))
-    return task_of_world(read_env(make_env(name, arguments), visiting=visiting))
+    env = make_env(name, arguments)
+    return task_of_world(read_env(env, visiting=visiting), env, seeds)
 
 
 def _listed(given: Any) -> list[Any]:

@@ -26,6 +26,8 @@ from polvet.worlds.table import simplest_fraction
 DIGITS = 10**6
 """Ends of counted intervals are multiples of one part in so many, rounded outward."""
 MOST_VERTICES = 4_096
+LOGGED = "transitions"
+"""What worlds that are known from a log are called: an outcome that was never seen is one that fails."""
 Interval = tuple[Fraction, Fraction]
 Rows = Mapping[tuple[int, int], Mapping[int, Interval]]
 
@@ -184,7 +186,7 @@ def count_transitions(
         if state not in running | end:
             raise InputError(f"nothing was tried in the start state {state}.", where, "Log what is done there.")
     return IntervalTable(
-        "transitions", total, tuple(labels), rows, tuple(starts or (0,)), unseen, frozenset(visited - running - end)
+        LOGGED, total, tuple(labels), rows, tuple(starts or (0,)), unseen, frozenset(visited - running - end)
     )
 
 

@@ -18,7 +18,8 @@ from polvet.errors import InputError, Where
 from polvet.worlds.clonable import answer_of, count_actions
 
 NEUTRAL = (
-    "HumanRendering", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "TimeLimit",
+    "HumanRendering", "Monitor", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo",
+    "RenderCollection", "TimeLimit",
 )  # fmt: skip
 """Wrappers that only watch, or cut episodes: enumeration goes around them."""
 

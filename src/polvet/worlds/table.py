@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import isfinite, nan, ulp
 from typing import Any
 
@@ -95,6 +96,7 @@ def exact_reward(reward: Any, where: Where) -> Fraction:
     return simplest_fraction(number)
 
 
+@lru_cache(maxsize=4_096)
 def simplest_fraction(number: float, roundings: int = 0) -> Fraction:
     """Return the fraction with the least denominator that rounds to the double, or lies within so many roundings of it.
 

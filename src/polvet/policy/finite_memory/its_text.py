@@ -10,11 +10,14 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
+from polvet.files import MAX_DEPTH
+from polvet.numbers import MAX_DIGITS
 from polvet.policy.finite_memory.its import Linear, Transition, TransitionSystem
 from polvet.policy.finite_memory.linear import CONSTANT, plus, substituted
 
@@ -155,8 +158,8 @@ def _koat_term(text: str, where: Where) -> Linear | None:
     """Return the linear term, or None if it is not linear."""
     try:
         return _from_ast(ast.parse(text.strip(), mode="eval").body)
-    except SyntaxError:
-        raise InputError(f"'{text.strip()}' is no term.", where, AGAIN) from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # also where it is too long, or too deep
+        raise InputError(f"'{text.strip()[:40]}' is no term.", where, AGAIN) from None
     except _Nonlinear:
         return None
 
@@ -187,32 +190,56 @@ def _product(left: Linear, right: Linear) -> Linear:
 
 # ---------------------------------------------------------------------------------------------------- SMT-LIB
 def _parse_smt(text: str, where: Where) -> TransitionSystem:
-    forms = _expressions(text, where)
-    definitions = {form[1]: form for form in forms if isinstance(form, list) and form and form[0] == "define-fun"}
+    definitions = {}
+    for form in _expressions(text, where):
+        match form:
+            case ["define-fun", str(name), parameters, "Bool", body]:
+                definitions[name] = _declared(parameters, where), body
     if "next_main" not in definitions or "init_main" not in definitions:
         raise InputError("defines no init_main and next_main.", where, AGAIN)
-    parameters = [name for name, sort in definitions["init_main"][2] if sort == "Int"]
-    begin = _find(definitions["init_main"][4], "cfg_init")
-    if len(begin) != 4 or begin[3] != "true":
-        raise InputError(
-            "init_main restricts the first values, which is not read.", where, "Write (cfg_init pc l true)."
-        )
-    initial = begin[2]
+    declared, begin = definitions["init_main"]
+    parameters = [name for name, sort in declared if sort == "Int"]
+    match _find(begin, "cfg_init"):
+        case [_, str(), str(initial), "true"]:
+            pass
+        case _:
+            raise InputError(
+                "init_main restricts the first values, which is not read.", where, "Write (cfg_init pc l true)."
+            )
     transitions: list[Transition] = []
-    _, _, both, _, body = definitions["next_main"]
+    both, body = definitions["next_main"]
     after = {f"{name.removesuffix('^0')}^post": name for name in parameters}
     free = [name for name, sort in both if sort == "Int" and name not in parameters and name not in after]
     if free:
         raise InputError(
             f"next_main has the parameter '{free[0]}', which is neither before nor after a step.", where, AGAIN
         )
-    for clause in body[1:] if body[0] == "or" else [body]:
-        if clause[0] != "cfg_trans2":
-            raise InputError(f"'{clause[0]}' is not read: only cfg_trans2 is.", where, AGAIN)
-        for guard in _disjuncts(_apart(clause[5], {}, count()), where):
-            step = _smt_transition(clause[2], clause[4], [row for row in guard if row is not None], after)
-            transitions.append(replace(step, exact=None not in guard))
+    for clause in body[1:] if body[:1] == ["or"] else [body]:
+        match clause:
+            case ["cfg_trans2", str(), str(source), str(), str(target), formula]:
+                for guard in _disjuncts(_apart(formula, {}, count(), where), where):
+                    step = _smt_transition(source, target, [row for row in guard if row is not None], after)
+                    transitions.append(replace(step, exact=None not in guard))
+            case _:
+                raise InputError(f"'{_shown(clause)}' is not read: only cfg_trans2 is.", where, AGAIN)
     return TransitionSystem(Path(where.file).name, tuple(parameters), initial, tuple(transitions))
+
+
+def _declared(form: Any, where: Where) -> list[tuple[str, str]]:
+    """Return the names and sorts in `((x Int) (y Int))`."""
+    names = []
+    for one in form if isinstance(form, list) else [form]:
+        match one:
+            case [str(name), str(sort)]:
+                names.append((name, sort))
+            case _:
+                raise InputError(f"'{_shown(one)}' declares no name.", where, AGAIN)
+    return names
+
+
+def _shown(form: Any) -> str:
+    """Return the beginning of a form as it was written."""
+    return form[:40] if isinstance(form, str) else f"({_shown(form[0])} ...)" if form else "()"
 
 
 def _expressions(text: str, where: Where) -> list[Any]:
@@ -220,6 +247,8 @@ def _expressions(text: str, where: Where) -> list[Any]:
     for token in re.findall(r"\(|\)|[^\s()]+", re.sub(r";[^\n]*", "", text)):
         if token == "(":
             stack.append([])
+            if len(stack) > MAX_DEPTH:
+                raise InputError(f"brackets nest deeper than {MAX_DEPTH}.", where, AGAIN)
         elif token == ")":
             if len(stack) == 1:
                 raise InputError("a bracket is closed that was not opened.", where, AGAIN)
@@ -242,60 +271,60 @@ def _find(form: Any, head: str) -> list[Any]:
     return []
 
 
-def _apart(form: Any, names: Mapping[str, str], numbers: Iterator[int]) -> Any:
+def _apart(form: Any, names: Mapping[str, str], numbers: Iterator[int], where: Where) -> Any:
     """Return the formula with a name of its own for everything that is said to exist: equal names may mean different values."""
-    if isinstance(form, str):
-        return names.get(form, form)
-    if form and form[0] == "exists":
-        names = {**names, **{name: f"{name} ({next(numbers)})" for name, _ in form[1]}}
-        return ["exists", form[1], _apart(form[2], names, numbers)]
-    return [_apart(part, names, numbers) for part in form]
+    match form:
+        case str():
+            return names.get(form, form)
+        case ["exists", declared, inner]:
+            own = {name: f"{name} ({next(numbers)})" for name, _ in _declared(declared, where)}
+            return ["exists", declared, _apart(inner, {**names, **own}, numbers, where)]
+    return [_apart(part, names, numbers, where) for part in form]
 
 
 def _disjuncts(form: Any, where: Where) -> list[list[Linear | None]]:
     """Return the formula as a disjunction of conjunctions of constraints; None: one that is not linear; what exists stays free."""
-    if form == "true":
-        return [[]]
-    if form == "false":
-        return []
-    match form[0]:
-        case "and":
+    match form:
+        case "true":
+            return [[]]
+        case "false":
+            return []
+        case ["and", *conjuncts]:
             parts: list[list[Linear | None]] = [[]]
-            for inner in form[1:]:
+            for inner in conjuncts:
                 parts = [first + second for first in parts for second in _disjuncts(inner, where)]
             return parts
-        case "or":
-            return [part for inner in form[1:] for part in _disjuncts(inner, where)]
-        case "exists":
-            return _disjuncts(form[2], where)
-        case "<=" | "<" | ">=" | ">" | "=" if len(form) == 3:
+        case ["or", *disjuncts]:
+            return [part for inner in disjuncts for part in _disjuncts(inner, where)]
+        case ["exists", _, inner]:
+            return _disjuncts(inner, where)
+        case ["<=" | "<" | ">=" | ">" | "=" as sign, left, right]:
             try:
-                return [[*_compared(_from_smt(form[1]), "==" if form[0] == "=" else form[0], _from_smt(form[2]))]]
+                return [[*_compared(_from_smt(left, where), sign, _from_smt(right, where))]]
             except _Nonlinear:
                 return [[None]]
-    raise InputError(f"'{form[0]}' is not read in a formula.", where, AGAIN)
+    raise InputError(f"'{_shown(form)}' is not read in a formula.", where, AGAIN)
 
 
-def _from_smt(form: Any) -> Linear:
-    if isinstance(form, str):
-        if re.fullmatch(r"-?\d+", form):
-            return {CONSTANT: int(form)} if int(form) else {}
-        return {form: 1}
-    terms = [_from_smt(part) for part in form[1:]]
-    match form[0]:
-        case "+":
-            total: Linear = {}
-            for term in terms:
-                total = plus(total, term)
-            return total
-        case "-":
-            total = plus({}, terms[0]) if len(terms) > 1 else plus({}, terms[0], -1)
-            for term in terms[1:]:
-                total = plus(total, term, -1)
-            return total
-        case "*" if len(terms) == 2:
-            return _product(*terms)
-    raise _Nonlinear
+def _from_smt(form: Any, where: Where) -> Linear:
+    match form:
+        case str():
+            if re.fullmatch(rf"-?\d{{1,{MAX_DIGITS}}}", form):
+                return {CONSTANT: int(form)} if int(form) else {}
+            if form[0] in "-0123456789":
+                raise InputError(f"'{_shown(form)}' is not an integer of at most {MAX_DIGITS} digits.", where, AGAIN)
+            return {form: 1}
+        case ["+", first, *others]:
+            return reduce(plus, (_from_smt(term, where) for term in others), _from_smt(first, where))
+        case ["-", term]:
+            return plus({}, _from_smt(term, where), -1)
+        case ["-", first, *others]:
+            return reduce(lambda sum, term: plus(sum, _from_smt(term, where), -1), others, _from_smt(first, where))
+        case ["*", left, right]:
+            return _product(_from_smt(left, where), _from_smt(right, where))
+        case [str(), _, *_]:
+            raise _Nonlinear
+    raise InputError(f"'{_shown(form)}' is no term.", where, AGAIN)
 
 
 def _smt_transition(source: str, target: str, constraints: list[Linear], after: Mapping[str, str]) -> Transition:
