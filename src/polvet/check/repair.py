@@ -44,8 +44,8 @@ def check_repair(certificate: Mapping[str, Any], subjects: Subjects) -> CheckRes
     task = replace(arena.task, reading=replace(arena.task.reading, mode=reading))
     fitted = load_fitted(task, subjects.policy)
     faults, left = certificate.get("faults"), certificate.get("left", 0)
-    if not isinstance(faults, list):
-        return Rejected("'faults' is not a list")
+    if not isinstance(faults, list) or not faults:
+        return Rejected("'faults' is not a list with at least one fault")
     if type(left) is not int or left < 0:
         return Rejected("'left' is no number of faults")
     seen: set[tuple[State, str | None]] = set()

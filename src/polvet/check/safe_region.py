@@ -2,8 +2,8 @@
 
 The certificate gives `region` (see `check.start_region`) and `proof`, the body of a certificate of another kind, which must prove its
 claim with the start states of the region in the place of all: `reachable-set`, `invariant` or `grid` of a policy; or, where no policy is
-named, `safe-policy`: some policy avoids `fail` from there. The kind is one of its own, so that whoever asks for a claim about all starts
-does not take one about some of them for it.
+named, `safe-policy`: some policy avoids `fail` from there. The region must have a start state: the proof may name a `witness`. The kind
+is one of its own, so that whoever asks for a claim about all starts does not take one about some of them for it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from polvet.check.all_starts import check_some_start, is_start
 from polvet.check.arena import Arena, find_arena_with_deadlocks
 from polvet.check.followed import Followed, find_policy_arena
 from polvet.check.grid import check_cells
@@ -21,6 +22,7 @@ from polvet.check.safe_policy import check_safe_states
 from polvet.check.start_region import read_region
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.files import Json
+from polvet.records.state_json import Malformed
 
 HEAD = ("task_sha256", "policy_sha256", "options", "kept", "region")
 """What the certificate says itself: its proof must not say it once more, and perhaps otherwise."""
@@ -38,7 +40,7 @@ def check_safe_region(certificate: Mapping[str, Any], subjects: Subjects) -> Che
 
 def _about_policy(certificate: Mapping[str, Any], proof: Json, region: Any, subjects: Subjects) -> CheckResult:
     followed = find_policy_arena({**certificate, "avoids": proof.get("avoids", [])}, subjects)
-    arena = _narrowed(followed.arena, region)
+    arena = _narrowed(followed.arena, region, proof.get("witness"))
     who = f"{subjects.policy} in {arena.about}"
     match proof.get("kind"):
         case "reachable-set":
@@ -56,12 +58,18 @@ def _about_states(certificate: Mapping[str, Any], proof: Json, region: Any, subj
     if "policy_sha256" in certificate or "kept" in certificate:
         return Rejected("a proof of kind 'safe-policy' is about no policy in particular")
     arena = find_arena_with_deadlocks({**certificate, "avoids": proof.get("avoids", [])}, subjects, safe=True)
-    narrowed = _narrowed(arena, region)
+    narrowed = _narrowed(arena, region, proof.get("witness"))
     return _about_the_region(check_safe_states(narrowed, proof), region, f"in {arena.about}, no run of some policy")
 
 
-def _narrowed(arena: Arena, region: Any) -> Arena:
-    return replace(arena, region=read_region(region, arena.task.network.variables, arena.is_fail))
+def _narrowed(arena: Arena, region: Any, witness: Any) -> Arena:
+    """Return the arena with the start states of the region alone, of which there is one: the witness, or one that is found."""
+    narrowed = replace(arena, region=read_region(region, arena.task.network.variables, arena.is_fail))
+    if witness is None:
+        check_some_start(narrowed)
+    elif not is_start(narrowed, arena.read(witness, "'witness'")):
+        raise Malformed("'witness' is not a start state of the region")
+    return narrowed
 
 
 def _about_the_region(result: CheckResult, region: Any, who: str) -> CheckResult:
