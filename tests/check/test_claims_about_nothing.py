@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from polvet.check.checker import Accepted, Subjects, check
+from polvet.check.counters import _is_possible
 from polvet.check.packing import pack
 from polvet.errors import InputError, Where
+from polvet.policy.finite_memory import dump_fmp
+from polvet.policy.finite_memory.build import Builder
+from polvet.policy.finite_memory.goal import parse_goal
 from polvet.policy.identity import policy_sha256
 from polvet.records.packed import pack_columns
 from polvet.sources import TaskOptions, load_task
@@ -242,3 +246,30 @@ def test_a_repair_of_no_fault_is_rejected(tmp_path):
     claims = Claims(tmp_path, FIELD, always("a"), fail="bad", start="!bad")
     answer = claims.says("repair", mode="avoid", reading="filtered", faults=[], left=0)
     assert not isinstance(answer, Accepted)
+
+
+EMPTY_STARTS = [
+    "x >= 5 && x <= 3",
+    "x < 0",
+    "x == 2 && x != 2",
+    "state == q && state != q",
+    "x > 3 && x < 5 && x != 4 || x < 0",
+]
+
+
+@pytest.mark.parametrize("kind", ["lex-rank", "goal-reaching"])
+@pytest.mark.parametrize("start", [*EMPTY_STARTS, "x == 7", "x > 3 && x < 6 && x != 4"])
+def test_executions_from_no_start_are_not_claimed_to_end(kind, start):
+    """From x >= 0 the plan runs for ever; where there is a start, an empty ranking is none."""
+    plan = dump_fmp(Builder("q").edge("q", "q", x=1).build())
+    claim = {"kind": kind, "components": [], "fmp": plan, "start": start, "goal": "x == 0", "reach": {}}
+    assert not isinstance(check(claim, Subjects(), Where("claim")), Accepted)
+
+
+@pytest.mark.parametrize("start", EMPTY_STARTS)
+def test_starts_are_found_possible_as_by_trying_values(start):
+    fmp = Builder("q").edge("q", "q", x=1).build()
+    for text in (start, f"{start} || x == 3", "x > 3 && x < 6 && x != 4", "x != 0 && x != 1 && x != 2", "x >= 0"):
+        region = parse_goal(text, fmp)
+        found = any(region.holds("q", {"x": value}) for value in range(20))
+        assert any(_is_possible(case, fmp) for case in region.cases) == found
