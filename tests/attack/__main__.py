@@ -21,8 +21,8 @@ AT_ONCE = 25
 """Worlds that a process tries before it says what it found."""
 
 
-def cross_claims(tasks: int, seed: int, workers: int) -> tuple[dict, bool]:
-    """What so many random worlds showed, and whether all was well."""
+def cross_claims(tasks: int, seed: int, workers: int, output: Path | None) -> tuple[dict, bool]:
+    """What so many random worlds showed, and whether all was well; written as it comes in."""
     found, seeds = Found(), range(seed, seed + tasks)
     pieces = [seeds[k : k + AT_ONCE] for k in range(0, tasks, AT_ONCE)]
     with ProcessPoolExecutor(workers) as pool:
@@ -31,7 +31,14 @@ def cross_claims(tasks: int, seed: int, workers: int) -> tuple[dict, bool]:
             print(f"{found.tasks:6,} worlds, {found.facts:,} facts, {len(found.wrong)} wrong", flush=True)
             for one in part.wrong:
                 print(f"    seed {one['seed']}: {one['what']}", flush=True)
+            write({"seed": seed, **found.row()}, output)
     return {"seed": seed, **found.row()}, not found.wrong
+
+
+def write(document: dict, output: Path | None) -> None:
+    """Write what was found, if anybody wants it."""
+    if output is not None:
+        output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def all_fields(seed: int, workers: int) -> tuple[dict, bool]:
@@ -59,10 +66,9 @@ def main() -> int:
         document, good = (
             all_fields(given.seed, given.workers)
             if given.fields
-            else cross_claims(given.cross, given.seed, given.workers)
+            else cross_claims(given.cross, given.seed, given.workers, given.output)
         )
-        if given.output is not None:
-            given.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write(document, given.output)
         return int(not good)
     kinds = given.kind or sorted(KINDS)
     rows = []
@@ -75,9 +81,7 @@ def main() -> int:
         seconds = round(time.monotonic() - begun, 1)
         rows.append({"kind": kind, "tried": found.tried, "accepted": len(found.accepted), "seconds": seconds})
     tried, accepted = (sum(row[key] for row in rows) for key in ("tried", "accepted"))
-    if given.output is not None:
-        document = {"seed": given.seed, "tried": tried, "accepted": accepted, "kinds": rows}
-        given.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write({"seed": given.seed, "tried": tried, "accepted": accepted, "kinds": rows}, given.output)
     return int(accepted > 0)
 
 

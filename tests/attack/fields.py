@@ -27,8 +27,10 @@ def mutants(document, *, most=3, rng=None):
             kept += rng.sample(places[1:-1], min(most - 2, len(places) - 2))
         for place in kept[:most]:
             yield field, "left out", _without(document, place)
-            for how, value in _changes(_at(document, place)):
-                yield field, how, _with(document, place, value)
+            here = _at(document, place)
+            for how, value in _changes(here):
+                if repr(value) != repr(here):
+                    yield field, how, _with(document, place, value)
 
 
 def _places(document):

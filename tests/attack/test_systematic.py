@@ -18,7 +18,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
 def test_no_changed_field_makes_a_false_claim_about_a_world_pass():
     tried = Tried()
-    attack_tiny(range(4), tried, most=1, siblings=1)
+    attack_tiny(range(2), tried, most=1, siblings=1)
     assert tried.wrong == []
     assert tried.count_all() > 1_000
     assert tried.true
@@ -40,12 +40,11 @@ def test_no_changed_field_breaks_a_checker():
 
 
 WEAK = {
-    "reachable-set": [("polvet.check.reachable_set.successors", lambda *given: iter(()))],
+    "reachable-set": [("polvet.check.reachable_set._check_listed", lambda *given: None)],
     "strong-cyclic": [("polvet.check.strong_cyclic._check_won", lambda *given: None)],
-    "run": [("polvet.check.run._is_start", lambda *given: True)],
+    "run": [("polvet.check.run._replay", lambda *given: 0)],
     "risk-bound": [("polvet.check.risk_bound._check_above", lambda *given: None)],
     "permissive": [("polvet.check.permissive._check_values", lambda *given: None)],
-    "conflict": [("polvet.check.conflict.check_not_less", lambda *given: None)],
 }
 
 

@@ -88,7 +88,7 @@ class Tiny:
         """The state with these values by name; None where there is none."""
         try:
             state = int(named["s"]) - self.least[0], int(named["t"]) - self.least[1]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
         return state if state in self.operators else None
 

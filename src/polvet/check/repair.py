@@ -105,10 +105,10 @@ def _taken(fitted: Fitted, state: State, applicable: set[str | None]) -> list[st
     return [first, *(name for name, some in zip(names, possible.tolist(), strict=True) if some)]
 
 
-def _scores(item: Any, what: str) -> dict[str, float]:
+def _scores(item: Any, what: str) -> Mapping[str, float]:
     if not isinstance(item, dict) or not item:
         raise Malformed(f"{what} is no object of scores")
     for name, value in item.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise Malformed(f"{what}['{name}'] is no number")
-    return {name: float(value) for name, value in item.items()}
+    return item  # SOUND: as they stand, for a double equals no other integer
