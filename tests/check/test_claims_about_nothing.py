@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from polvet.check.checker import Accepted, Subjects, check
 from polvet.check.counters import _is_possible
 from polvet.check.packing import pack
+from polvet.check.start_region import read_region
 from polvet.errors import InputError, Where
+from polvet.model.network import Kind, Variable
 from polvet.policy.finite_memory import dump_fmp
 from polvet.policy.finite_memory.build import Builder
 from polvet.policy.finite_memory.goal import parse_goal
@@ -240,6 +243,52 @@ def test_a_region_without_a_start_state_is_rejected(tmp_path, kind, region):
     if kind != "invariant":
         whole = claims.says("safe-region", region={"in": [{"x": [4, 9]}]}, proof={"kind": kind, **proof})
         assert isinstance(whole, Accepted), whole
+
+
+@pytest.mark.parametrize("base", [0, 2**53 - 2, 2**53, 2**62])
+def test_boxes_of_a_region_hold_exactly_what_they_say(base):
+    """One state at a time and in bulk, as Python's integers compare."""
+    rng = random.Random(base)
+    variables = [Variable(name, Kind.INT, base, base + 4) for name in "xy"]
+    states = list(product(range(base, base + 5), repeat=2))
+    for _ in range(60):
+        boxes = [
+            {
+                name: sorted(rng.randint(base, base + 4) for _ in range(2))
+                for name in rng.sample("xy", rng.randint(0, 2))
+            }
+            for _ in range(rng.randint(0, 3))
+        ]
+        wanted = [
+            any(all(low <= s["xy".index(n)] <= high for n, (low, high) in box.items()) for box in boxes) for s in states
+        ]
+        inside, outside = (read_region({side: boxes}, variables, lambda state: False) for side in ("in", "out"))
+        assert [inside.holds(state) for state in states] == wanted == [not outside.holds(state) for state in states]
+        assert list(inside.among(states)) == [state for state, one in zip(states, wanted, strict=True) if one]
+
+
+def test_a_witness_of_a_region_is_a_start_state_in_it(tmp_path):
+    claims = Claims(tmp_path, FIELD, always("a"), start="x <= 4 & !bad", fail="bad")
+    listed = claims.packed(*product(range(10), range(10), [0]))
+    for x, good in ((3, True), (2, False), (7, False)):
+        proof = {"kind": "reachable-set", **listed, "witness": {"x": x, "z": 1, "bad": False}}
+        assert isinstance(claims.says("safe-region", region={"in": [{"x": [3, 9]}]}, proof=proof), Accepted) == good
+
+
+def test_scores_of_a_repair_are_compared_as_they_stand(tmp_path):
+    """2^53 + 1 is not the score 2^53."""
+    table = {"format": "table/1", "inputs": ["x"], "outputs": ["a", "b"], "rows": [], "default": "a"}
+    table["rows"] = [{"state": {"x": x}, "scores": [2**53, 0]} for x in range(3)]
+    claims = Claims(tmp_path, FORCED.replace("[b] x=1", "[b] x=0"), table, fail="x = 2")
+    for score, good in ((2**53, True), (float(2**53), True), (2**53 + 1, False)):
+        fault = {
+            "state": {"x": 0},
+            "action": "b",
+            "safe_actions": ["a"],
+            "before": {"b": 1},
+            "after": {"a": score, "b": 0},
+        }
+        assert isinstance(claims.says("repair", mode="safe", reading="filtered", faults=[fault]), Accepted) == good
 
 
 def test_a_repair_of_no_fault_is_rejected(tmp_path):

@@ -236,5 +236,7 @@ endmodule
         arena = Arena.of(load_task(file, TaskOptions(fail="x = 9")))
         columns = list(np.array(states, dtype=np.int64).T)
         moves = list(ListedMoves(arena, ListedStates(arena.task.network, columns)).blocks())
-        found.append(sorted((int(s), int(t)) for block in moves for s, t in zip(block.source, block.target[:, 0], strict=True)))
+        found.append(
+            sorted((int(s), int(t)) for block in moves for s, t in zip(block.source, block.target[:, 0], strict=True))
+        )
     assert found[0] == found[1] == [(0, 1), (1, 2)]
