@@ -43,7 +43,7 @@ BY_KIND = {
     "its-run": {"starts": "its_run.find_flaw", "ends": "its_run.find_flaw"},
     "lasso": {**PLAN, "ends": "lasso.check_replay"},
     "lex-rank": {**PLAN, "labels": "lex_rank._lower", "ends": "lex_rank._find_cycle"},
-    "livelock": {**FOLLOWED, "starts": "run._is_start", "ends": "ends._check_goes_on"},
+    "livelock": {**FOLLOWED, "starts": "all_starts.is_start", "ends": "ends._check_goes_on"},
     "lost-projection": {
         "starts": "safe_policy.read_places",
         "labels": "lost_boxes._check_operator",
@@ -67,7 +67,7 @@ BY_KIND = {
     "risk-bound": {**FOLLOWED, "starts": "all_starts.iter_all_starts", "ends": "risk_bound._check_above"},
     "risk-exceeds": {**FOLLOWED, "starts": "all_starts.is_start", "ends": "risk_bound._check_below"},
     "run": {
-        "starts": "run._is_start",
+        "starts": "all_starts.is_start",
         "labels": "run.replay_run",
         "ends": "run.replay_run",
         "errors": "arena.Arena.moves",

@@ -50,11 +50,10 @@ def is_start(arena: Arena, state: State) -> bool:
     """Return whether runs start in the state, as far as the claim is about them."""
     if arena.region is not None and not arena.region.holds(state):
         return False
-    if arena.task.start is not None:
-        return bool(arena.semantics.compile(arena.task.start)(state))
-    variables = arena.task.network.variables
-    fixed = all(v.initial is None or v.initial == value for v, value in zip(variables, state, strict=True))
-    return fixed and bool(arena.semantics.compile(arena.task.network.initial_condition)(state))
+    pairs = zip(arena.task.network.variables, state, strict=True)
+    if arena.task.start is None and not all(one.initial is None or one.initial == value for one, value in pairs):
+        return False
+    return bool(arena.semantics.compile(_condition(arena))(state))
 
 
 def iter_all_starts(arena: Arena) -> Iterator[State]:
