@@ -13,6 +13,7 @@ from polvet.check.checker import Accepted, Subjects, check
 from polvet.check.counters import _is_possible
 from polvet.check.packing import pack
 from polvet.check.start_region import read_region
+from polvet.cli.app import run
 from polvet.errors import InputError, Where
 from polvet.model.network import Kind, Variable
 from polvet.policy.finite_memory import dump_fmp
@@ -22,6 +23,7 @@ from polvet.policy.identity import policy_sha256
 from polvet.records.packed import pack_columns
 from polvet.sources import TaskOptions, load_task
 from polvet.verify.split_tree import completed
+from tests.check.kinds import _cooling, _network
 
 BY_STATES = {"by": "states", "nodes": 0, "packed": pack(b"")}
 
@@ -127,13 +129,13 @@ def test_no_start_state_is_overlooked_however_large_its_numbers(tmp_path, kind, 
         "permissive": {"bound": "0", "states": []},
     }[kind]
     assert not isinstance(claims.says(kind, **body), Accepted)
-    run = {
+    steps = {
         "states": [
             {"x": str(base + 1), "y": str(base), "bad": False},
             {"x": str(base + 1), "y": str(base), "bad": True},
         ]
     }
-    assert isinstance(claims.says("run", **run, actions=["a"], end="fail"), Accepted)
+    assert isinstance(claims.says("run", **steps, actions=["a"], end="fail"), Accepted)
 
 
 @pytest.mark.parametrize("start", ["x = 9007199254740992", "x = 9007199254740993", "x = 9007199254740993.0"])
@@ -273,6 +275,27 @@ def test_a_witness_of_a_region_is_a_start_state_in_it(tmp_path):
     for x, good in ((3, True), (2, False), (7, False)):
         proof = {"kind": "reachable-set", **listed, "witness": {"x": x, "z": 1, "bad": False}}
         assert isinstance(claims.says("safe-region", region={"in": [{"x": [3, 9]}]}, proof=proof), Accepted) == good
+
+
+@pytest.mark.parametrize("start", ["t * t <= 0.01 && t * t >= 0.0095", "t >= 1 && t <= 2", "t <= 0.1 && t >= 0.2"])
+@pytest.mark.parametrize("more", [["--method", "grid"], ["--region"]])
+def test_a_grid_is_about_some_real_start_state_that_it_names(tmp_path, start, more):
+    (tmp_path / "cool.jani").write_text(_cooling())
+    _network(tmp_path / "cool.onnx", [[0.0], [0.0]], [1.0, 0.0], "t", ["cool", "heat"])
+    file, policy, made = tmp_path / "cool.toml", tmp_path / "cool.onnx", tmp_path / "made.json"
+    file.write_text(f'model = "cool.jani"\nfail = "t >= 9"\nstart = "{start}"\n')
+    empty = "0.2" in start
+    assert run(["verify", str(file), str(policy), *more, "-o", str(made)]) == (30 if empty else 0)
+    if empty:
+        file.write_text('model = "cool.jani"\nfail = "t >= 9"\nstart = "t <= 0.1"\n')
+        assert run(["verify", str(file), str(policy), *more, "-o", str(made)]) == 0
+        file.write_text(f'model = "cool.jani"\nfail = "t >= 9"\nstart = "{start}"\n')
+    certificate = {**json.loads(made.read_text()), "task_sha256": load_task(file, TaskOptions()).sha256}
+    answers = [
+        check(one, Subjects(file, policy), Where("claim")) for one in (certificate, {**certificate, "witness": None})
+    ]
+    assert isinstance(answers[0], Accepted) == (not empty)
+    assert not (empty and isinstance(answers[1], Accepted))
 
 
 def test_scores_of_a_repair_are_compared_as_they_stand(tmp_path):

@@ -66,11 +66,16 @@ def iter_all_starts(arena: Arena) -> Iterator[State]:
         raise Malformed(NO_START)
 
 
-def check_some_start(arena: Arena) -> None:
+def check_some_start(arena: Arena, witness: Any = None) -> None:
     """Raise Malformed unless the claim is about some start state: of one about none, everything is true.
 
-    Where a variable has infinitely many values, those are tried that conditions, bounds and the region name, and those between them.
+    It is the witness, if one is named, else one that is found: where a variable has infinitely many values, among those that conditions,
+    bounds and the region name, and those between them.
     """
+    if witness is not None:
+        if not is_start(arena, arena.read(witness, "'witness'")):
+            raise Malformed("'witness' is not a start state that it is about")
+        return
     numbers: list[Any] = [0]
     for part in parts_of(_condition(arena)):
         if isinstance(part, IntLiteral | RealLiteral):

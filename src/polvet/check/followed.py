@@ -82,7 +82,7 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
         if not isinstance(avoids, list) or any(name not in avoids for name in wanted):
             raise Malformed(f"it does not say that the policy avoids {' and '.join(wanted)}")
     arena = find_arena(certificate, avoiding_nothing(subjects))
-    check_some_start(arena)  # of all variables, those that are not kept among them
+    check_some_start(arena, certificate.get("witness"))  # of all variables, those that are not kept among them
     fitted = find_policy(arena.task, certificate, subjects)
     about = arena.about
     if (kept := certificate.get("kept")) is not None:

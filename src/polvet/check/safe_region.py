@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from polvet.check.all_starts import check_some_start, is_start
+from polvet.check.all_starts import check_some_start
 from polvet.check.arena import Arena, find_arena_with_deadlocks
 from polvet.check.followed import Followed, find_policy_arena
 from polvet.check.grid import check_cells
@@ -22,7 +22,6 @@ from polvet.check.safe_policy import check_safe_states
 from polvet.check.start_region import read_region
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.files import Json
-from polvet.records.state_json import Malformed
 
 HEAD = ("task_sha256", "policy_sha256", "options", "kept", "region")
 """What the certificate says itself: its proof must not say it once more, and perhaps otherwise."""
@@ -39,7 +38,8 @@ def check_safe_region(certificate: Mapping[str, Any], subjects: Subjects) -> Che
 
 
 def _about_policy(certificate: Mapping[str, Any], proof: Json, region: Any, subjects: Subjects) -> CheckResult:
-    followed = find_policy_arena({**certificate, "avoids": proof.get("avoids", [])}, subjects)
+    whole = None if "kept" in certificate else proof.get("witness")  # it names the variables that are kept
+    followed = find_policy_arena({**certificate, "avoids": proof.get("avoids", []), "witness": whole}, subjects)
     arena = _narrowed(followed.arena, region, proof.get("witness"))
     who = f"{subjects.policy} in {arena.about}"
     match proof.get("kind"):
@@ -65,10 +65,7 @@ def _about_states(certificate: Mapping[str, Any], proof: Json, region: Any, subj
 def _narrowed(arena: Arena, region: Any, witness: Any) -> Arena:
     """Return the arena with the start states of the region alone, of which there is one: the witness, or one that is found."""
     narrowed = replace(arena, region=read_region(region, arena.task.network.variables, arena.is_fail))
-    if witness is None:
-        check_some_start(narrowed)
-    elif not is_start(narrowed, arena.read(witness, "'witness'")):
-        raise Malformed("'witness' is not a start state of the region")
+    check_some_start(narrowed, witness)
     return narrowed
 
 
