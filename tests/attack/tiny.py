@@ -152,12 +152,14 @@ class Tiny:
         if not self.runs_on(state):
             return []
         mine = self.operators[state]
+        if self.chain:  # nobody chooses
+            return [self.mixed(mine)]
         if labels := {o.label for o in mine if o.label is not None}:
             label = self.policy.choose(state, labels)
             if label is None:
                 return "stuck"
             mine = [o for o in mine if o.label in (None, label)]
-        return [self.mixed(mine)] if self.chain else [self.distribution(o) for o in mine]
+        return [self.distribution(o) for o in mine]
 
     # -- sets of states
 
