@@ -214,3 +214,29 @@ def test_a_value_that_no_action_attains_is_rejected_in_bulk(
     assert isinstance(check(forged, Subjects(shield[2]), Where("shield")), Rejected)
     forged["values"] = "upper-bounds"
     assert isinstance(check(forged, Subjects(shield[2]), Where("shield")), Accepted)
+
+
+def test_wide_variables_that_guards_pin_together_are_followed(tmp_path):
+    """Together they have more values than 64 bits tell apart: the states of a wide world lead where they lead in a narrow one."""
+    text = """mdp
+module m
+  x : [0..TOP] init 0;
+  y : [0..TOP] init 0;
+  z : [0..TOP] init 0;
+  w : [0..TOP] init 0;
+  [a] x=1 & y=2 & z=3 & w=4 -> (x'=2);
+  [a] x=2 & y=2 & z=3 & w=4 -> (w'=5);
+endmodule
+"""
+    states = [(1, 2, 3, 4), (2, 2, 3, 4), (2, 2, 3, 5), (7, 7, 7, 7)]
+    found = []
+    for top in (9, 2**30):
+        file = tmp_path / "wide.prism"
+        file.write_text(text.replace("TOP", str(top)))
+        arena = Arena.of(load_task(file, TaskOptions(fail="x = 9")))
+        columns = list(np.array(states, dtype=np.int64).T)
+        moves = list(ListedMoves(arena, ListedStates(arena.task.network, columns)).blocks())
+        found.append(
+            sorted((int(s), int(t)) for block in moves for s, t in zip(block.source, block.target[:, 0], strict=True))
+        )
+    assert found[0] == found[1] == [(0, 1), (1, 2)]

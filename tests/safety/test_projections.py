@@ -206,3 +206,11 @@ def test_size_is_counted_over_all_variables():
     assert not is_large(generate("one-way-line", n=2, p=3).task())
     assert is_large(generate("one-way-line", n=30, p=20).task())
     assert is_large(generate("bouncing-ball").task())
+
+
+@pytest.mark.parametrize("least", [0, -5, 2**31, 2**53, 2**62, 2**63 - 8, -(2**63) + 1])
+def test_a_game_tells_what_is_lost_however_large_the_numbers_are(least):
+    """Ranks above 0 at the second and the last of four values."""
+    game = GameVerdicts((0,), np.zeros(4, np.uint8), ranks=np.array([0, 1, -1, 2], dtype=np.int32))
+    values = np.array([[least + k] for k in range(4)], dtype=np.int64)
+    assert game.loses([least], values).tolist() == [False, True, False, True]

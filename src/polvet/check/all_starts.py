@@ -10,7 +10,9 @@ Limits   variables between finite bounds, or with an initial value
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
+from itertools import pairwise
+from math import floor, inf
+from typing import Any
 
 from polvet.check.arena import Arena
 from polvet.model.arithmetic import Value
@@ -27,6 +29,7 @@ from polvet.model.expressions import (
     conjuncts,
     disjuncts,
     names,
+    parts_of,
 )
 from polvet.model.network import Kind, Variable
 from polvet.model.semantics import State
@@ -35,6 +38,8 @@ from polvet.records.state_json import Malformed
 Interval = tuple[float, float]
 ANYTHING: Interval = (-inf, inf)
 MOST_EXACT = 2**53
+FAR = 2.0**1000
+NO_START = "there is no start state that it is about, and of nothing everything is true"
 MANY_CASES = 8
 """A disjunction with so many cases is followed case by case."""
 Case = Mapping[str, Value]
@@ -45,25 +50,61 @@ def is_start(arena: Arena, state: State) -> bool:
     """Return whether runs start in the state, as far as the claim is about them."""
     if arena.region is not None and not arena.region.holds(state):
         return False
-    if arena.task.start is not None:
-        return bool(arena.semantics.compile(arena.task.start)(state))
-    variables = arena.task.network.variables
-    fixed = all(v.initial is None or v.initial == value for v, value in zip(variables, state, strict=True))
-    return fixed and bool(arena.semantics.compile(arena.task.network.initial_condition)(state))
+    pairs = zip(arena.task.network.variables, state, strict=True)
+    if arena.task.start is None and not all(one.initial is None or one.initial == value for one, value in pairs):
+        return False
+    return bool(arena.semantics.compile(_condition(arena))(state))
 
 
 def iter_all_starts(arena: Arena) -> Iterator[State]:
-    """Yield every start state that the claim is about once; Malformed where there are infinitely many."""
-    starts = _iter_all_starts(arena)
+    """Yield every start state that the claim is about once; Malformed where there is none, or infinitely many."""
+    missing = True
+    for state in _iter_starts(arena, ()):
+        missing = False
+        yield state
+    if missing:
+        raise Malformed(NO_START)
+
+
+def check_some_start(arena: Arena, witness: Any = None) -> None:
+    """Raise Malformed unless the claim is about some start state: of one about none, everything is true.
+
+    It is the witness, if one is named, else one that is found: where a variable has infinitely many values, among those that conditions,
+    bounds and the region name, and those between them.
+    """
+    if witness is not None:
+        if not is_start(arena, arena.read(witness, "'witness'")):
+            raise Malformed("'witness' is not a start state that it is about")
+        return
+    numbers: list[Any] = [0]
+    for part in parts_of(_condition(arena)):
+        if isinstance(part, IntLiteral | RealLiteral):
+            numbers.append(part.value)
+    for variable in arena.task.network.variables:
+        numbers += [end for end in (variable.lower, variable.upper) if end is not None]
+    for box in () if arena.region is None else arena.region.boxes:
+        numbers += [end for ends in box.values() for end in ends]
+    named = sorted({float(number) for number in numbers if abs(number) < FAR})
+    between = [one / 2 + other / 2 for one, other in pairwise(named)]
+    if next(_iter_starts(arena, [named[0] - 1, *named, *between, named[-1] + 1]), None) is None:
+        raise Malformed(NO_START)
+
+
+def _condition(arena: Arena) -> Expression:
+    task = arena.task
+    return task.network.initial_condition if task.start is None else task.start
+
+
+def _iter_starts(arena: Arena, tried: Sequence[float]) -> Iterator[State]:
+    """Yield start states that the claim is about; of variables with infinitely many values only the ones to be tried."""
+    starts = _iter_all_starts(arena, tried)
     return starts if arena.region is None else arena.region.among(starts)
 
 
-def _iter_all_starts(arena: Arena) -> Iterator[State]:
-    task = arena.task
-    condition = task.network.initial_condition if task.start is None else task.start
-    variables = task.network.variables
-    parts = list(conjuncts(condition))
-    values_of = [_range(variable, parts, initial=task.start is None) for variable in variables]
+def _iter_all_starts(arena: Arena, tried: Sequence[float]) -> Iterator[State]:
+    task, variables = arena.task, arena.task.network.variables
+    parts = list(conjuncts(_condition(arena)))
+    values_of = [_range(variable, parts, tried, initial=task.start is None) for variable in variables]
     # Variables with one value come first: nothing is tried for them again and again.
     order = sorted(_reading_order(variables, parts), key=lambda place: len(values_of[place]) > 1)
     ranges = [values_of[place] for place in order]
@@ -101,7 +142,7 @@ def _iter_all_starts(arena: Arena) -> Iterator[State]:
             if not all(left):
                 continue
             chosen[order[depth]] = value
-            bounds[name] = (float(value), float(value))
+            bounds[name] = _bounds((value,))
             yield from extend(depth + 1, left)
         bounds[name] = before
 
@@ -147,7 +188,9 @@ def _reading_order(variables: Sequence[Variable], parts: Sequence[Expression]) -
     return list(order)
 
 
-def _range(variable: Variable, parts: Sequence[Expression], *, initial: bool) -> Sequence[Value]:
+def _range(
+    variable: Variable, parts: Sequence[Expression], tried: Sequence[float], *, initial: bool
+) -> Sequence[Value]:
     if initial and variable.initial is not None:
         return (float(variable.initial) + 0.0 if variable.kind is Kind.REAL else variable.initial,)
     if variable.kind is Kind.BOOL:
@@ -155,14 +198,24 @@ def _range(variable: Variable, parts: Sequence[Expression], *, initial: bool) ->
     for part in parts:  # `x == 3` pins a variable, a real one too
         match part:
             case Binary("=", Name(name), IntLiteral(value) | RealLiteral(value)) if name == variable.name:
-                return (float(value) + 0.0 if variable.kind is Kind.REAL else int(value),)
-    if variable.kind is Kind.REAL or variable.lower is None or variable.upper is None:
+                number: Any = value
+                if variable.kind is Kind.REAL:
+                    return (float(number) + 0.0,)
+                if abs(number) <= MOST_EXACT:  # the interpreter compares with doubles
+                    return (int(number),)
+    if variable.kind is not Kind.REAL and variable.lower is not None and variable.upper is not None:
+        return range(int(variable.lower), int(variable.upper) + 1)
+    if not tried:
         raise Malformed(f"'{variable.name}' has infinitely many values to start with")
-    return range(int(variable.lower), int(variable.upper) + 1)
+    low = -inf if variable.lower is None else variable.lower
+    high = inf if variable.upper is None else variable.upper
+    return [value if variable.kind is Kind.REAL else floor(value) for value in tried if low <= value <= high]
 
 
 def _bounds(values: Sequence[Value]) -> Interval:
-    return (float(min(values)), float(max(values))) if values else ANYTHING
+    ends = (min(values), max(values)) if values else (-inf, inf)
+    # SOUND: what is not exactly a double is not judged.
+    return (float(ends[0]), float(ends[1])) if all(float(end) == end for end in ends) else ANYTHING
 
 
 def _can_hold(condition: Expression, bounds: dict[str, Interval]) -> bool:

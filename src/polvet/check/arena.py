@@ -44,7 +44,7 @@ class Arena:
         try:
             return self.semantics.moves(state)
         except ModelError as error:
-            raise Malformed(str(error)) from None
+            raise Malformed(str(error)) from error
 
     def outcomes(self, state: State) -> dict[str | None, frozenset[State]]:
         """Return the outcomes of each action of the state: silent operators' are added to every label's.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polvet.check.all_starts import check_some_start
 from polvet.check.arena import Arena, avoiding_nothing, find_arena
 from polvet.check.subjects import Subjects
 from polvet.errors import InputError
@@ -81,6 +82,7 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
         if not isinstance(avoids, list) or any(name not in avoids for name in wanted):
             raise Malformed(f"it does not say that the policy avoids {' and '.join(wanted)}")
     arena = find_arena(certificate, avoiding_nothing(subjects))
+    check_some_start(arena, certificate.get("witness"))  # of all variables, those that are not kept among them
     fitted = find_policy(arena.task, certificate, subjects)
     about = arena.about
     if (kept := certificate.get("kept")) is not None:

@@ -116,6 +116,8 @@ class ListedMoves:
         radix = 1
         for variable, literal in pins.items():
             low, high = int(self.states.lower[variable]), int(self.states.upper[variable])
+            if radix * (high - low + 1) >= INT64:
+                break  # fewer pins leave more pairs
             number = shape.literals[:, literal]
             possible &= (number >= low) & (number <= high)
             wanted += (np.clip(number, low, high).astype(np.int64) - low) * radix

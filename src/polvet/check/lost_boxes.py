@@ -307,7 +307,7 @@ def _falls(game: Game, way: Way, pieces: Pieces, image: Pieces) -> Bools:
         inside &= image.upper[:, place, None] <= game.upper[:, place]
     at, target = np.nonzero(inside)
     slopes, constant = game.slopes[target].copy(), game.constant[target].copy()
-    readable = np.ones(len(at), dtype=np.bool_)
+    readable, largest = np.ones(len(at), dtype=np.bool_), np.abs(constant).astype(np.float64)
     for place, value in way.sums.items():
         slope = game.slopes[target][:, place]
         if value is None:
@@ -315,13 +315,15 @@ def _falls(game: Game, way: Way, pieces: Pieces, image: Pieces) -> Bools:
             continue
         slopes[:, place] -= slope
         constant += slope * value[1]
+        largest += np.abs(slope * value[1])
         for other, factor in value[0].items():
             slopes[:, other] += slope * factor
     own = pieces.box[at]
     slopes -= game.slopes[own]
     low, high = pieces.lower[at], pieces.upper[at]
     reach = (np.abs(slopes.astype(np.float64)) * np.maximum(np.abs(low), np.abs(high))).sum(axis=1)
-    readable &= reach + np.abs(constant) + np.abs(game.constant[own]) < EXACT
+    # SOUND: what is added up along the way is never more than this, so that no integer wraps.
+    readable &= reach + largest + np.abs(game.constant[own]) < EXACT
     greatest = np.where(slopes > 0, slopes * high, slopes * low).sum(axis=1) + constant - game.constant[own]
     falls = np.zeros(len(pieces.box), dtype=np.bool_)
     falls[at[readable & (greatest < 0)]] = True

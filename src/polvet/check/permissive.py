@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from polvet.check.all_starts import iter_all_starts
 from polvet.check.arena import Arena, find_arena
 from polvet.check.box_view import Unreadable
 from polvet.check.listed_moves import ListedMoves
@@ -51,7 +52,7 @@ def check_permissive(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
         exact = certificate.get("values", "exact")
         if exact not in ("exact", "upper-bounds"):
             return Rejected("'values' is neither 'exact' nor 'upper-bounds'")
-        starts = _starts(arena)
+        starts = list(iter_all_starts(arena))
         mixtures = 0
         if not _check_in_bulk(arena, certificate["states"], allowed, values, exact == "exact"):
             rows = {state: _rows(arena, state, allowed[state]) for state in listed}
@@ -65,16 +66,12 @@ def check_permissive(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
     except Malformed as error:
         return Rejected(str(error))
     worst = Fraction(0)
-    count = 0
     for state in starts:
         if state not in values:
             return Rejected(f"the start state {arena.show(state)} is not listed")
-        count += 1
         worst = max(worst, values[state])
         if values[state] > bound:
             return Rejected(f"the value {values[state]} of {arena.show(state)} is above the bound {bound}")
-    if not count:
-        return Rejected("there is no start state")
     choices = sum(len(labels) for labels in allowed.values())
     how = "exactly" if exact == "exact" else "at most"
     return Accepted(
@@ -111,11 +108,6 @@ def _check_in_bulk(
         if value > 0 and not reached[k]:
             raise Malformed(f"no allowed action attains the value {value} of {arena.show(state)}")
     return True
-
-
-def _starts(arena: Arena) -> list[State]:
-    semantics, start = arena.semantics, arena.task.start
-    return list(semantics.initial_states() if start is None else semantics.states_satisfying(start))
 
 
 def _read(arena: Arena, items: Any) -> tuple[list[State], dict[State, list[str | None]], dict[State, Fraction]]:

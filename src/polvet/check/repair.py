@@ -44,8 +44,8 @@ def check_repair(certificate: Mapping[str, Any], subjects: Subjects) -> CheckRes
     task = replace(arena.task, reading=replace(arena.task.reading, mode=reading))
     fitted = load_fitted(task, subjects.policy)
     faults, left = certificate.get("faults"), certificate.get("left", 0)
-    if not isinstance(faults, list):
-        return Rejected("'faults' is not a list")
+    if not isinstance(faults, list) or not faults:
+        return Rejected("'faults' is not a list with at least one fault")
     if type(left) is not int or left < 0:
         return Rejected("'left' is no number of faults")
     seen: set[tuple[State, str | None]] = set()
@@ -105,10 +105,10 @@ def _taken(fitted: Fitted, state: State, applicable: set[str | None]) -> list[st
     return [first, *(name for name, some in zip(names, possible.tolist(), strict=True) if some)]
 
 
-def _scores(item: Any, what: str) -> dict[str, float]:
+def _scores(item: Any, what: str) -> Mapping[str, float]:
     if not isinstance(item, dict) or not item:
         raise Malformed(f"{what} is no object of scores")
     for name, value in item.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise Malformed(f"{what}['{name}'] is no number")
-    return {name: float(value) for name, value in item.items()}
+    return item  # SOUND: as they stand, for a double equals no other integer

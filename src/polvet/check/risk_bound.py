@@ -134,8 +134,6 @@ def _check_starts_in_bulk(bulk: Bulk, bound: Fraction, values: Sequence[Fraction
     ranks, worst = np.array([order[value] for value in values], dtype=np.int64), -1
     for places in bulk.starts():
         worst = max(worst, int(ranks[places].max()))
-    if worst < 0:
-        raise Malformed("there is no start state")
     value = values[int(np.flatnonzero(ranks == worst)[0])]
     if value > bound:
         raise Malformed(f"the value {value} of a start state is above {bound}")
@@ -220,15 +218,13 @@ def _probability(item: Any, what: str) -> Fraction:
 
 def _check_starts(followed: Followed, bound: Fraction, worth: Row) -> Fraction:
     """Return the greatest value of a start state; Malformed where one is not listed or above the bound."""
-    arena, worst = followed.arena, None
+    arena, worst = followed.arena, Fraction(0)
     for state in iter_all_starts(arena):
         if state not in worth:
             raise Malformed(f"the start state {arena.show(state)} is not listed")
         if worth[state] > bound:
             raise Malformed(f"the value {worth[state]} of the start state {arena.show(state)} is above {bound}")
-        worst = worth[state] if worst is None else max(worst, worth[state])
-    if worst is None:
-        raise Malformed("there is no start state")
+        worst = max(worst, worth[state])
     return worst
 
 

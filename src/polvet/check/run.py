@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from polvet.check.all_starts import is_start
 from polvet.check.arena import Arena, avoiding_nothing, find_arena
 from polvet.check.followed import find_policy
 from polvet.check.subjects import Accepted, CheckResult, Subjects
@@ -49,7 +50,7 @@ def replay_run(
     arena: Arena, states: Sequence[State], actions: Sequence[Any], end: str, chooser: Chooser | None
 ) -> None:
     """Raise Malformed unless the interpreter (and the policy, where one is given) makes this run, and it ends so."""
-    if not _is_start(arena, states[0]):
+    if not is_start(arena, states[0]):
         raise Malformed(f"{arena.show(states[0])} is no start state")
     for k, action in enumerate(actions):
         state = states[k]
@@ -82,11 +83,3 @@ def _check_halted(arena: Arena, state: State, end: str, chooser: Chooser | None)
         applicable = tuple(dict.fromkeys(move.label for move in moves if move.label is not None))
         if chooser is None or not applicable or chooser(state, applicable) in applicable:
             raise Malformed(f"the policy is not stuck in the last state {arena.show(state)}")
-
-
-def _is_start(arena: Arena, state: State) -> bool:
-    if arena.task.start is not None:
-        return bool(arena.semantics.compile(arena.task.start)(state))
-    variables = arena.task.network.variables
-    fixed = all(v.initial is None or v.initial == value for v, value in zip(variables, state, strict=True))
-    return fixed and bool(arena.semantics.compile(arena.task.network.initial_condition)(state))

@@ -2,8 +2,8 @@
 
 The certificate gives `region` (see `check.start_region`) and `proof`, the body of a certificate of another kind, which must prove its
 claim with the start states of the region in the place of all: `reachable-set`, `invariant` or `grid` of a policy; or, where no policy is
-named, `safe-policy`: some policy avoids `fail` from there. The kind is one of its own, so that whoever asks for a claim about all starts
-does not take one about some of them for it.
+named, `safe-policy`: some policy avoids `fail` from there. The region must have a start state: the proof may name a `witness`. The kind
+is one of its own, so that whoever asks for a claim about all starts does not take one about some of them for it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from polvet.check.all_starts import check_some_start
 from polvet.check.arena import Arena, find_arena_with_deadlocks
 from polvet.check.followed import Followed, find_policy_arena
 from polvet.check.grid import check_cells
@@ -37,8 +38,9 @@ def check_safe_region(certificate: Mapping[str, Any], subjects: Subjects) -> Che
 
 
 def _about_policy(certificate: Mapping[str, Any], proof: Json, region: Any, subjects: Subjects) -> CheckResult:
-    followed = find_policy_arena({**certificate, "avoids": proof.get("avoids", [])}, subjects)
-    arena = _narrowed(followed.arena, region)
+    whole = None if "kept" in certificate else proof.get("witness")  # it names the variables that are kept
+    followed = find_policy_arena({**certificate, "avoids": proof.get("avoids", []), "witness": whole}, subjects)
+    arena = _narrowed(followed.arena, region, proof.get("witness"))
     who = f"{subjects.policy} in {arena.about}"
     match proof.get("kind"):
         case "reachable-set":
@@ -56,12 +58,15 @@ def _about_states(certificate: Mapping[str, Any], proof: Json, region: Any, subj
     if "policy_sha256" in certificate or "kept" in certificate:
         return Rejected("a proof of kind 'safe-policy' is about no policy in particular")
     arena = find_arena_with_deadlocks({**certificate, "avoids": proof.get("avoids", [])}, subjects, safe=True)
-    narrowed = _narrowed(arena, region)
+    narrowed = _narrowed(arena, region, proof.get("witness"))
     return _about_the_region(check_safe_states(narrowed, proof), region, f"in {arena.about}, no run of some policy")
 
 
-def _narrowed(arena: Arena, region: Any) -> Arena:
-    return replace(arena, region=read_region(region, arena.task.network.variables, arena.is_fail))
+def _narrowed(arena: Arena, region: Any, witness: Any) -> Arena:
+    """Return the arena with the start states of the region alone, of which there is one: the witness, or one that is found."""
+    narrowed = replace(arena, region=read_region(region, arena.task.network.variables, arena.is_fail))
+    check_some_start(narrowed, witness)
+    return narrowed
 
 
 def _about_the_region(result: CheckResult, region: Any, who: str) -> CheckResult:

@@ -49,7 +49,11 @@ class StartRegion:
                     yield state
 
     def _boxed(self, states: Sequence[State]) -> npt.NDArray[np.bool_]:
-        columns = {place: _column([state[place] for state in states]) for box in self.boxes for place in box}
+        ends: dict[int, list[int | float]] = {}
+        for box in self.boxes:
+            for place, pair in box.items():
+                ends.setdefault(place, []).extend(pair)
+        columns = {place: _column([state[place] for state in states], mine) for place, mine in ends.items()}
         boxed = np.zeros(len(states), dtype=np.bool_)
         for box in self.boxes:
             inside = np.ones(len(states), dtype=np.bool_)
@@ -66,9 +70,9 @@ class StartRegion:
         )
 
 
-def _column(values: Sequence[Any]) -> npt.NDArray[Any]:
+def _column(values: Sequence[Any], ends: Sequence[int | float]) -> npt.NDArray[Any]:
     """Return the values so that comparing them with the ends of boxes is exact: objects where doubles might not be."""
-    exact = all(isinstance(value, float) or abs(value) <= DOUBLES for value in values)
+    exact = all(isinstance(value, float) or abs(value) <= DOUBLES for value in (*values, *ends))
     return np.array(values, dtype=np.float64) if exact else np.array(values, dtype=object)
 
 
@@ -104,4 +108,4 @@ def _is_end(value: Any, real: bool) -> bool:
         return False
     if isinstance(value, float):
         return real and isfinite(value)
-    return isinstance(value, int) and abs(value) <= DOUBLES
+    return isinstance(value, int) and (abs(value) <= DOUBLES if real else True)

@@ -21,7 +21,7 @@ from polvet.check.safe_policy import read_places
 from polvet.check.subjects import Accepted, CheckResult, Rejected, Subjects
 from polvet.errors import InputError, Where
 from polvet.model.task import PolicyReading
-from polvet.policy.binding import Fitted, fit
+from polvet.policy.binding import UNKNOWN_LABEL, Fitted, fit
 from polvet.policy.tables import table_from_json
 from polvet.records.state_json import Malformed
 
@@ -33,6 +33,7 @@ def check_won_projection(certificate: Mapping[str, Any], subjects: Subjects) -> 
         return Rejected("a won projection tells nothing of deadlocks")
     try:
         question = read_question(arena, fitted_table(arena, certificate.get("policy")), certificate)
+        _check_labels(question)
         shown = _check_listed(question, certificate)
         check_steps(question, Follower(question, read_tree(certificate)))
     except InputError as error:  # the table is none, or a condition has no value in a state of the claim
@@ -46,6 +47,14 @@ def fitted_table(arena: Arena, document: Any) -> Fitted:
         raise Malformed("'policy' is no table")
     task = replace(arena.task, reading=PolicyReading())
     return fit(task, table_from_json(document, Where("policy")))
+
+
+def _check_labels(question: Question) -> None:
+    # SOUND: where a label is applicable that the table does not know, a run need not end as it does for a policy that is stuck.
+    known = {question.network.labels[number] for number in question.fitted.labels if number != UNKNOWN_LABEL}
+    for joint in question.network.joints:
+        if joint.label is not None and joint.label not in known:
+            raise Malformed(f"the table has no output for '{joint.label}'")
 
 
 def _check_listed(question: Question, certificate: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-FAR = 2**62
+FAR = 2**63 - 1
 """Beyond every top."""
 
 

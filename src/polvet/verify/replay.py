@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polvet.check.arena import Arena
 from polvet.check.run import replay_run
+from polvet.errors import ModelError
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted
 from polvet.policy.compiled import Bound
@@ -27,6 +28,8 @@ def replay_fitted(fitted: Fitted, semantics: Semantics, run: Run) -> None:
     try:
         replay_run(arena, run.states, run.actions, run.end.text, fitted.choose)
     except Malformed as error:
+        if isinstance(error.__cause__, ModelError):  # the run comes to where the model breaks a rule
+            raise error.__cause__ from None
         if fitted.by_execution:
             raise fickle(None, str(error)) from None
         raise RuntimeError(f"the run found does not replay: {error}") from None

@@ -17,6 +17,7 @@ from polvet.policy.compiled import Bound
 from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.start_regions import Region, region_json
 from polvet.verify.box_system import Parallelism
+from polvet.verify.certificates import a_start
 from polvet.verify.method import Request, has_reals
 from polvet.verify.replay import replay
 from polvet.verify.slicing import Slice, sliced
@@ -86,5 +87,5 @@ def _certificate(region: Region, part: Slice, budget: Budget) -> Certificate:
         except LimitReached:
             pass  # `polvet certify` looks for it
     if region.is_everything:
-        return {**head, **proof}
+        return {**head, **proof, **(a_start(part.whole, budget) if proof["kind"] == "grid" else {})}
     return {**head, "region": region_json(region), "proof": proof}

@@ -9,6 +9,7 @@ Cost, Limits   as there
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Inspection, Judgement, Run
 from polvet.records.start_regions import NamedBox, Region, Rest, named_box
+from polvet.records.state_json import state_to_json
 from polvet.symbolic.cells import Box, meet_regions
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import state_of
@@ -113,13 +115,23 @@ def _counted(bound: Bound, region: Region, blocked: list[Box], request: Request)
         for block in starts.blocks():
             mine = ~_in_boxes(block, blocked)
             mine[mine] = [not fails(row) for row in block[mine].tolist()]
+            region = _witnessed(bound, region, block[mine][:1].tolist() if not proved else [])
             proved += int(mine.sum())
         return replace(region, starts=count, proved=proved)
     drawn = drawable_starts(bound.task, budget=request.budget).sample(DRAWN, random.Random(request.seed))
     rows = np.array([[int(x) for x in state] for state in drawn], dtype=np.int64)
     mine = ~_in_boxes(rows, blocked)
     mine[mine] = [not fails(drawn[k]) for k in np.flatnonzero(mine)]
+    region = _witnessed(bound, region, [drawn[k] for k in np.flatnonzero(mine)[:1]])
     return replace(region, starts=count, figures={**region.figures, "proved_share_of_drawn": float(mine.mean())})
+
+
+def _witnessed(bound: Bound, region: Region, found: Sequence[Sequence[int]]) -> Region:
+    """Return the region whose proof names the state, if there is one: so the checker need not look for a start state."""
+    if not found:
+        return region
+    state = state_of(bound.task.network, found[0])
+    return replace(region, proof={**(region.proof or {}), "witness": state_to_json(bound.task, state)})
 
 
 def _in_boxes(rows: NDArray[np.int64], boxes: list[Box]) -> NDArray[np.bool_]:

@@ -34,6 +34,7 @@ from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
 from polvet.policy.runs import Batch, End, Run, simulate, trace
 from polvet.records.start_regions import NamedBox, Region, Rest, Volume, region_json
+from polvet.records.state_json import state_to_json
 from polvet.symbolic.cover import MIXED, LabelledBox, cover
 from polvet.verify.closed_cells import ClosedCells
 from polvet.verify.grid import (
@@ -262,6 +263,9 @@ def _told(
         is_fail = bound.compiled.semantics.compile(bound.task.fail)
         claim = read_region(region_json(region), bound.task.network.variables, is_fail)
         GridTrial(bound, best.grid, best.marks, best.plan, request.seed).run(request.budget, claim)
+        drawn = (_state(bound, row) for row in sample.starts.tolist())
+        if (witness := next(filter(claim.holds, drawn), None)) is not None:
+            region = replace(region, proof={**proof, "witness": state_to_json(bound.task, witness)})
     return replace(region, volume=_volume(flow, best, labels, sample))
 
 

@@ -15,14 +15,18 @@ from dataclasses import dataclass
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.arena import Arena
+from polvet.check.invariant import check_steps
 from polvet.check.invariant_claim import read_question
+from polvet.check.invariant_errors import possible_errors
+from polvet.check.invariant_tree import Follower, read_tree
 from polvet.check.won_projection import fitted_table
-from polvet.errors import LimitReached
+from polvet.errors import InputError, LimitReached
 from polvet.files import Json
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
-from polvet.records.state_json import state_to_json
+from polvet.records.state_json import Malformed, state_to_json
+from polvet.safety import Decider, Verdict, prove
 from polvet.safety.exits import Exits, boxes_around, find_exits, least_of
 from polvet.symbolic.conserved import unchanging_sums
 from polvet.symbolic.linear import NotLinear
@@ -46,7 +50,7 @@ class WonProjection:
         return bool(self.exits.won[key])
 
     def prove(self, states: Sequence[State], *, budget: Budget = UNLIMITED) -> Certificate:
-        """Return the certificate that the states, which are won, are safe."""
+        """Return the certificate that the states, which are won, are safe: listed where rules are broken in others that are won."""
         task, distinct = self.task, list(dict.fromkeys(states))
         certificate = {
             **certificate_head("won-projection", task),
@@ -60,7 +64,13 @@ class WonProjection:
         arena = Arena.of(task, budget=budget)
         question = read_question(arena, fitted_table(arena, certificate["policy"]), certificate)
         with stopped_after(budget):
-            return {**certificate, "tree": search_tree(question, starts=False)}
+            certificate["tree"] = search_tree(question, starts=False)
+            try:
+                if possible_errors(question):  # in a state that no run need reach
+                    check_steps(question, Follower(question, read_tree(certificate)))
+            except (Malformed, InputError):
+                return prove(Decider(task, algorithm="lazy", share=True), distinct, Verdict.SAFE, budget=budget)
+        return certificate
 
     def table(self) -> Json:
         """Return the policy that takes no exit, as a document; where nothing is an exit, any action will do."""
