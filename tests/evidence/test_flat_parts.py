@@ -191,3 +191,28 @@ def test_thresholds_and_inputs_may_be_infinite():
         fitted = fit(task, TreeEnsemble(("v",), ("a", "b"), (tree,), (0.0, 0.0), comparison, "float64"))
         chooser = Chooser(World(flatten(task, fitted)))
         assert [chooser.choose((v,), {"a", "b"})[0][0] for v in rows] == [fitted.choose((v,), ["a", "b"]) for v in rows]
+
+
+@pytest.mark.parametrize(
+    ("avoid", "words"),
+    [
+        ("", "(avoid) (environment adversarial)"),
+        ("loop", "(avoid loop) (environment fair)"),
+        ("delay,deadlock", "(avoid deadlock loop) (environment adversarial)"),
+    ],
+)
+def test_the_meaning_says_which_environment_the_end_of_runs_counts_on(avoid, words):
+    m, x = counter()
+    m.edge("up", guard=x < 3, to={"x": x + 1})
+    text = polvet.load(m, fail="x == 3", avoid=avoid).flat()
+    assert words in text
+    assert "(choice policy)" in text
+
+
+def test_nobody_chooses_in_a_markov_chain():
+    task = prism("dtmc module m x : [0..1]; [a] x=0 -> 1/4 : (x'=1) + 3/4 : (x'=0); [b] x=0 -> (x'=1); endmodule")
+    assert "(choice chance)" in flatten(task)
+    ((label, outcomes),) = World(flatten(task)).moves((0,))
+    assert label is None
+    assert sum(weight for weight, after in outcomes if after == (1,)) * 8 == 5 * sum(weight for weight, _ in outcomes)
+    check_law(task)

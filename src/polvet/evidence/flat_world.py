@@ -30,13 +30,11 @@ from polvet.model.expressions import (
     conjuncts,
 )
 from polvet.model.folding import value_of
-from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
+from polvet.model.network import MOST_BRANCHES, PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
 from polvet.model.restrict import reads, targets
 from polvet.model.tables import STATE, TableMoves
 from polvet.numbers import at_least
 
-MOST_BRANCHES = 500_000
-"""So many branches of all operators are written."""
 LEAST, GREATEST = INT64_MIN + 1, INT64_MAX - 1
 """What an integer variable without bounds may hold."""
 LARGEST = 2**1000
@@ -115,18 +113,19 @@ class FlatWorld:
         if isinstance(self.network.edges, TableMoves):
             yield from self._rows(self.network.edges)
             return
-        count = 0
+        joined, count = [], 0  # counted before they are made
         for joint in self.network.joints:
             for numbers in self._together(joint.participants, ()):
-                edges = [self._edge(number) for number in numbers]
-                count += prod(len(edge.branches) for edge in edges)
+                joined.append((joint.label, numbers))
+                count += prod(len(self.network.edges[number].branches) for number in numbers)
                 if count > MOST_BRANCHES:
                     raise InputError(
                         f"its operators have more than {MOST_BRANCHES:,} branches when automata are joined.",
                         self.network.model.where,
                         "Make the constants smaller, or synchronise fewer automata.",
                     )
-                yield self._operator(joint.label, edges, numbers[0])
+        for label, numbers in joined:
+            yield self._operator(label, [self._edge(number) for number in numbers], numbers[0])
 
     def _together(
         self, participants: Sequence[Sequence[int]], chosen: tuple[int, ...], box: Box | None = NO_BOX

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from polvet.evidence.flat_text import Piece, Terms, double, word
 from polvet.evidence.flat_world import FlatWorld
-from polvet.model.automata import ModelType
 from polvet.model.expressions import (
     Binary,
     BoolLiteral,
@@ -24,6 +23,7 @@ from polvet.model.expressions import (
     names,
 )
 from polvet.model.network import Kind, Network, Variable
+from polvet.model.options import ADVERSARIAL, FAIR
 from polvet.model.restrict import restrict
 from polvet.model.semantics import State
 from polvet.model.start_parts import names_in_order, narrowed_bounds, reading_order
@@ -71,22 +71,18 @@ def flatten(
 
 
 def _meaning(task: Task, aside: Collection[str]) -> str:
+    fair = task.avoid.loop and not task.avoid.delay  # whether runs end is asked of fair environments, else of any
     parts: dict[str, Sequence[str]] = {
-        "choice": ["chance" if is_drawn(task.network) else "policy"],
+        "choice": ["chance" if task.network.is_chain else "policy"],
         "choose": ["arg-max"],
         "applicable": [task.reading.mode],
-        "avoid": task.avoid.names,
-        "environment": ["fair" if task.avoid.loop else "adversarial"],  # whether runs end is asked of fair ones
+        "avoid": [name for name in task.avoid.names if name != "delay"],
+        "environment": [FAIR if fair else ADVERSARIAL],
         "bounds": [task.network.out_of_bounds.value],
         "errors": ["aside", *map(word, sorted(aside))] if aside else ["all"],
     }
     shown = " ".join(f"({' '.join((key, *words))})" for key, words in parts.items())
     return f"(meaning {shown})"
-
-
-def is_drawn(network: Network) -> bool:
-    """Return whether nothing is chosen: all enabled operators of a Markov chain are drawn."""
-    return network.model.type is ModelType.DTMC
 
 
 # -- where runs start
