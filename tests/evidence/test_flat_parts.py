@@ -123,7 +123,7 @@ def test_an_error_of_a_guard_is_not_lost_where_edges_exclude_each_other():
 
 
 def test_too_many_joined_edges_are_refused_by_their_number(monkeypatch):
-    monkeypatch.setattr(flat_world, "MOST_BRANCHES", 20)
+    monkeypatch.setattr(flat_world, "MOST_WRITTEN", 20)
     modules = [f"module m{k}\n y{k} : [0..4];\n" + f"[a] y{k}<3 -> (y{k}'=1);\n" * 3 + "endmodule" for k in range(3)]
     with pytest.raises(InputError, match="more than 20 branches"):
         flatten(prism("\n".join(["mdp", *modules])))

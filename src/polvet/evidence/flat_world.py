@@ -30,11 +30,13 @@ from polvet.model.expressions import (
     conjuncts,
 )
 from polvet.model.folding import value_of
-from polvet.model.network import MOST_BRANCHES, PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
+from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
 from polvet.model.restrict import reads, targets
 from polvet.model.tables import STATE, TableMoves
 from polvet.numbers import at_least
 
+MOST_WRITTEN = 2**19
+"""So many branches of all operators together are written: some hundred megabytes."""
 LEAST, GREATEST = INT64_MIN + 1, INT64_MAX - 1
 """What an integer variable without bounds may hold."""
 LARGEST = 2**1000
@@ -118,9 +120,9 @@ class FlatWorld:
             for numbers in self._together(joint.participants, ()):
                 joined.append((joint.label, numbers))
                 count += prod(len(self.network.edges[number].branches) for number in numbers)
-                if count > MOST_BRANCHES:
+                if count > MOST_WRITTEN:
                     raise InputError(
-                        f"its operators have more than {MOST_BRANCHES:,} branches when automata are joined.",
+                        f"its operators have more than {MOST_WRITTEN:,} branches when automata are joined.",
                         self.network.model.where,
                         "Make the constants smaller, or synchronise fewer automata.",
                     )
