@@ -259,7 +259,9 @@ def _positive(value: float) -> float:
 
 def _apply(item: Sequence[Item]) -> Callable[[_Values], _Values]:
     unit = name(item[0])
-    entries = [(integer(c), *(None if word == "*" else float(number(word)) for word in ends)) for c, *ends in item[1:]]
+    entries: list[Any] = [
+        (integer(c), *(None if word == "*" else float(number(word)) for word in ends)) for c, *ends in item[1:]
+    ]
     if unit in ("clip", "abs", "equal"):
         return lambda values: _straight(unit, entries, values)
     value, slope, share = SMOOTH[unit]
