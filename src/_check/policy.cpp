@@ -117,6 +117,13 @@ Chooser::Chooser(const World& world) : filtered_(world.says("applicable") == "fi
         scores[size_t(found - names.begin())] = 1;
         return scores;
     };
+    const auto said_of = [&](const Item& item) {
+        if (!item.is("scores")) return one_for(item);
+        std::vector<double> said;
+        for (size_t k = 1; k < item.parts.size(); ++k) said.push_back(to_double(item.parts[k].word()));
+        if (said.size() != width) throw Unhandled("a row that lacks scores");
+        return said;
+    };
     Scores scores;
     if (kind == "network") {
         scorer_ = network_scorer(world, parts, width);
@@ -148,15 +155,11 @@ Chooser::Chooser(const World& world) : filtered_(world.says("applicable") == "fi
         auto rows = std::make_shared<std::map<std::vector<float>, std::vector<double>>>();
         std::vector<double> otherwise;
         for (const Item& part : parts) {
-            if (part.is("default")) otherwise = one_for(part.parts.at(1));
+            if (part.is("default")) otherwise = said_of(part.parts.at(1));
             if (!part.is("row")) continue;
             std::vector<float> key;
             for (const Item& word : part.parts.at(1).parts) key.push_back(float(to_double(word.word())));
-            std::vector<double> said;
-            if (part.parts.at(2).is("scores"))
-                for (size_t k = 1; k < part.parts[2].parts.size(); ++k) said.push_back(to_double(part.parts[2].parts[k].word()));
-            else said = one_for(part.parts[2]);
-            if (said.size() != width || !rows->emplace(std::move(key), std::move(said)).second) throw Unhandled("a row stands twice, or lacks scores");
+            if (!rows->emplace(std::move(key), said_of(part.parts.at(2))).second) throw Unhandled("a row stands twice");
         }
         scores = [rows, otherwise, row = row_of(world, parts)](const Cell* state, std::vector<double>& out) {
             std::vector<float> key;

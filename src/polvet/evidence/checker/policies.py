@@ -140,11 +140,10 @@ def _table(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scores
     row, rows = row_of(world, parts), {}
     for key, said in (one[1:] for one in parts if one[0] == "row"):
         values = tuple(to_float32(float(number(word))) for word in key)
-        scores = [float(number(word)) for word in said[1:]] if isinstance(said, list) else _one_for(labels, said)
-        if values in rows or len(scores) != len(labels):
-            raise Unreadable(f"the row {key} stands twice, or does not have one score per output")
-        rows[values] = scores
-    defaults = [_one_for(labels, one[1]) for one in parts if one[0] == "default"]
+        if values in rows:
+            raise Unreadable(f"the row {key} stands twice")
+        rows[values] = _said(labels, said)
+    defaults = [_said(labels, one[1]) for one in parts if one[0] == "default"]
     return lambda state: rows.get(tuple(row(state))) or _known(defaults, world, state)
 
 
@@ -164,8 +163,16 @@ def _answers(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scor
     return lambda state: _known([answers[state]] if state in answers else [], world, state)
 
 
+def _said(labels: Sequence[Any], said: Item) -> list[float]:
+    scores = [float(number(word)) for word in said[1:]] if isinstance(said, list) else _one_for(labels, said)
+    if len(scores) != len(labels):
+        raise Unreadable(f"{said} does not give one score per output")
+    return scores
+
+
 def _one_for(labels: Sequence[Any], label: Item) -> list[float]:
-    return [float(k == labels.index(name(label))) for k in range(len(labels))]
+    place = labels.index(None if label == "-" else name(label))
+    return [float(k == place) for k in range(len(labels))]
 
 
 def _known(answers: list[list[float]], world: World, state: State) -> list[float]:
