@@ -171,6 +171,7 @@ public:
         if (has_values) bound_ = fraction(top("bound"));
         is_fair_ = kind_.holds == Holds::CLOSED_AND_FALLS && world_.says("environment") == "fair";
         if (kind_.holds == Holds::CLOSED_AND_FALLS && !is_fair_ && world_.says("environment") != "adversarial") throw Unhandled("an environment that is not known");
+        if (world_.avoids("loop")) throw Unhandled("runs that have to end");
         if (json_.find(json_.root, "taken") || json_.find(json_.root, "region")) throw Unhandled("a claim about a part");
     }
 

@@ -102,6 +102,7 @@ Chooser::Chooser(const World& world) : filtered_(world.says("applicable") == "fi
     if (!world.policy()) throw Unhandled("the text has no policy");
     if ((!filtered_ && world.says("applicable") != "raw") || (!sampled_ && world.says("choose") != "arg-max")) throw Unhandled("a meaning that is not known");
     const Parts& parts = *world.policy();
+    if (sampled_) throw Unhandled("a sampled policy");
     const std::string& kind = parts[0].word();
     const Parts& words = only(parts, "labels");
     std::vector<std::string> names;

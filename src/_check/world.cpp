@@ -192,7 +192,8 @@ Number evaluate(const Expression& e, const Cell* state) {
     case Op::IF: return part(is_true(*e.parts[0], state) ? 1 : 2);
     case Op::AT: {
         const Number which = part(0);
-        const int64_t place = which.is_real ? whole(std::floor(which.cell.d)) : which.cell.i;
+        if (which.is_real) throw Doubt{};
+        const int64_t place = which.cell.i;
         if (place < 0 || place + 1 >= int64_t(e.parts.size())) throw Doubt{};
         return part(size_t(place) + 1);
     }

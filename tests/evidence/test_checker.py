@@ -444,3 +444,54 @@ def test_evidence_about_another_text_is_rejected():
 def test_the_page_of_evidence_names_every_kind():
     page = (DOCS / "evidence.md").read_text()
     assert all(f"`{kind}`" in page for kind in CHECKERS)
+
+
+WALK = """(flat 1)
+(variable x 0 3)
+(operator a (= x 1) (branch 1 (then (x {value}))))
+(fail (= x 0))
+(goal (= x 3))
+(start (x {low} 1))
+(meaning (choice policy) (choose {choose}) (applicable filtered) (avoid {avoid}) (environment adversarial) (bounds error) (errors all))
+(policy {policy})
+"""
+TABLE = "table (inputs x) (labels a) (default a)"
+
+
+def walk(kind="safe-policy", value=1, low=1, choose="arg-max", avoid="", policy=TABLE):
+    text = WALK.format(value=value, low=low, choose=choose, avoid=avoid, policy=policy)
+    said = {"action": ["a"], "start": [0]} if kind == "safe-policy" else {}
+    evidence = {"format": "evidence/2", "kind": kind, "states": [[1]], **said}
+    return text, json.dumps(evidence | {"flat_sha256": hashlib.sha256(text.encode()).hexdigest()})
+
+
+@pytest.mark.parametrize("kind", ["safe-policy", "reachable-set"])
+def test_a_set_that_is_only_closed_does_not_show_that_runs_end(kind):
+    assert check(*walk(kind)).claim
+    with pytest.raises(Rejected, match="ends of runs"):
+        check(*walk(kind, avoid="loop"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"low": 0.5},
+        {"avoid": "lop"},
+        {"choose": "sampled"},
+        {"policy": "forest (inputs x) (labels a) (arithmetic float32 <) (base 0.0) (tree -1 1.0)"},
+        {"policy": "forest (inputs x) (labels a) (arithmetic float32 <) (base 0.0) (tree 0 (-1 9.0 1.0 0.0))"},
+        {"policy": "table (inputs x) (labels a) (row (1 2) a)"},
+        {"policy": "table (inputs x) (labels a) (row (1) b)"},
+        {"value": "y"},
+    ],
+    ids=str,
+)
+def test_a_text_that_is_not_as_the_page_says_is_refused(changed):
+    with pytest.raises((Unreadable, ValueError)):
+        check(*walk("reachable-set", **changed))
+
+
+@pytest.mark.parametrize("value", ["(at 1.5 1 1 1)", "(at 3 1 1 1)", "(/ 1 1)", "(% 1 0)", "4", "error"])
+def test_an_error_of_the_model_is_never_accepted(value):
+    with pytest.raises(Rejected, match="model errors"):
+        check(*walk("reachable-set", value=value))

@@ -149,7 +149,7 @@ def falls(the: List, k: int, label: Label, moves: Sequence[Outcomes]) -> None:
 def closed_and_falls(the: List, k: int, label: Label, moves: Sequence[Outcomes]) -> None:
     """All outcomes are listed; with a fair environment some move, with an adversarial one every move, may lower the rank."""
     closed(the, k, label, moves)
-    enough = any if the.world.says("environment", "adversarial", "fair") == "fair" else all
+    enough = any if the.world.is_fair else all
     if not enough(_smaller(the, the.said["rank"], k, outcomes) for outcomes in moves):
         raise the.reject("ranks", k, f"has a choice, {label}, after which the rank need not fall")
 
@@ -253,6 +253,9 @@ def check_listed(world: World, evidence: Evidence, kind: str) -> tuple[str, dict
     Where the world was told to look at some states only, another checker has judged the others, and the start states.
     """
     row = KINDS[kind]
+    # SOUND: that runs end is shown by ranks that fall; what is closed alone, or only bounds a risk, may go on for ever.
+    if "loop" in world.avoided and row.holds in (closed, at_most):
+        raise Rejected(f"ends of runs: a {kind} does not show that runs end, which the meaning asks for")
     the = List.of(world, evidence, Chooser(world) if row.who == "policy" else None)
     for column, read in row.columns.items():
         the.said[column] = the.column(column, read)
@@ -267,7 +270,7 @@ def check_listed(world: World, evidence: Evidence, kind: str) -> tuple[str, dict
 
 
 def _check_state(the: List, row: Kind, k: int, state: State, taken: Label) -> None:
-    world, avoided = the.world, the.world.meaning.get("avoid", ())
+    world, avoided = the.world, the.world.avoided
     try:
         # SOUND: fail is asked first, so that it beats goal.
         if world.is_fail(state):

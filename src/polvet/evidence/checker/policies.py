@@ -22,6 +22,10 @@ class Chooser:
         if world.policy is None:
             raise Unreadable("the claim is about a policy, and the text has none")
         kind, *parts = world.policy
+        if world.says("choose", "arg-max", "sampled") == "sampled" and (kind != "network" or ["softmax"] not in parts):
+            raise Unreadable(
+                "only a network that ends with a softmax is sampled: each of its labels has a probability above 0"
+            )
         self.world = world
         self.filtered = world.says("applicable", "filtered", "raw") == "filtered"
         self.sampled = world.says("choose", "arg-max", "sampled") == "sampled"
@@ -92,7 +96,7 @@ def _first_of_the_greatest(scores_of: Scores) -> Scorer:
 def _forest(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scores:
     row, (precision, comparison) = row_of(world, parts), part(parts, "arithmetic")
     narrow, strict = {"float32": True, "float64": False}[precision], {"<": True, "<=": False}[comparison]
-    base = [float(number(word)) for word in part(parts, "base")]
+    base, inputs = [float(number(word)) for word in part(parts, "base")], len(part(parts, "inputs"))
     divisor = float(number(part(parts, "divide")[0])) if any(one[0] == "divide" for one in parts) else None
 
     def node(item: Item, leaf: int) -> Any:
@@ -102,6 +106,8 @@ def _forest(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Score
         if len(item) == leaf and not isinstance(item[-1], list):
             return [float(number(word)) for word in item]
         place, threshold, low, high, *zero = item
+        if not 0 <= integer(place) < inputs:
+            raise Unreadable(f"a tree reads the input {place}, which is not there")
         left, right = node(low, leaf), node(high, leaf)
         return (
             integer(place),
@@ -114,6 +120,8 @@ def _forest(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Score
     trees = []
     for output, root in (one[1:] for one in parts if one[0] == "tree"):
         outputs = [*range(len(labels))] if output == "*" else [integer(output)]
+        if not 0 <= outputs[0] < len(labels):
+            raise Unreadable(f"a tree adds to the output {output}, which is not there")
         trees.append((outputs, node(root, len(outputs))))
     if len(base) != len(labels):
         raise Unreadable("the policy does not have one base score per output")
@@ -140,8 +148,8 @@ def _table(world: World, parts: Sequence[Item], labels: Sequence[Any]) -> Scores
     row, rows = row_of(world, parts), {}
     for key, said in (one[1:] for one in parts if one[0] == "row"):
         values = tuple(to_float32(float(number(word))) for word in key)
-        if values in rows:
-            raise Unreadable(f"the row {key} stands twice")
+        if values in rows or len(values) != len(part(parts, "inputs")):
+            raise Unreadable(f"the row {key} stands twice, or does not have one value for each input")
         rows[values] = _said(labels, said)
     defaults = [_said(labels, one[1]) for one in parts if one[0] == "default"]
     return lambda state: rows.get(tuple(row(state))) or _known(defaults, world, state)

@@ -110,6 +110,13 @@ class World:
             self._read(item)
         self.is_chance = self.says("choice", "policy", "chance") == "chance"
         self._disables = self.says("bounds", "error", "disable") == "disable"
+        self.is_fair = self.says("environment", "adversarial", "fair") == "fair"
+        self.avoided = {*self.meaning.get("avoid", ())}
+        if not self.avoided <= {"deadlock", "stuck", "loop"} or self.meaning.get("errors", [""])[0] not in (
+            "all",
+            "aside",
+        ):
+            raise Unreadable("the meaning avoids something unknown, or does not say which errors count")
 
     def says(self, key: str, *known: str) -> str:
         """Return which of the known words the meaning says."""
@@ -188,7 +195,10 @@ class World:
     def _range(self, word: Item, low: Item, high: Item, *conditions: Item) -> tuple[int, Any, Any, list[Function]]:
         """Return what the start item says of a variable, whose conditions read it and those before it alone."""
         place = self._place(word)
-        low, high = (None if end == "*" else self._put(place, number(end)) for end in (low, high))
+        try:
+            low, high = (None if end == "*" else self._put(place, number(end)) for end in (low, high))
+        except ModelFault as fault:
+            raise Unreadable(f"the start range of {name(word)}: {fault}") from None
         self._known.add(name(word))
         self._touched.clear()
         tests = [self.compile(condition) for condition in conditions]
@@ -374,7 +384,7 @@ def _error(s: Sequence[Any]) -> Any:
 
 
 def _within(place: Any, length: int) -> int:
-    if not 0 <= place < length:
+    if not 0 <= place < length or place != int(place):
         raise ModelFault(f"place {place} is outside of a list of {length}")
     return int(place)
 
