@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-CORE   := $(wildcard src/_core/*/*)
+CORE   := $(wildcard src/_core/*/* src/_check/*)
 TESTED := $(VENV)/.extra-dev $(VENV)/.extra-test $(VENV)/.optional-bdd
 
 .PHONY: all demo test peers cluster quick torture sanitize lint docs wheel portable bench bench-quick clean

@@ -74,14 +74,16 @@ Fraction fraction(const Value& value) {
     const size_t slash = value.text.find('/');
     Fraction made{Natural::parse(value.text.substr(0, slash)), Natural(1)};
     if (slash != std::string_view::npos) made.bottom = Natural::parse(value.text.substr(slash + 1));
-    if (value.text.empty() || slash == 0 || made.bottom.is_zero() || !(made.top <= made.bottom)) throw Unhandled("a value that is not a probability");
+    if (value.text.empty() || slash == 0 || made.bottom.is_zero() || !(made.top <= made.bottom))
+        throw Unhandled("a value that is not a probability");
     return made;
 }
 
 // The listed states, found by their values.
 class Index {
 public:
-    Index(const World& world, const Json& json, const Value& items) : size_(world.size()), states_(size_t(items.count) * size_), slots_(64) {
+    Index(const World& world, const Json& json, const Value& items)
+        : size_(world.size()), states_(size_t(items.count) * size_), slots_(64) {
         while (slots_.size() < 2 * size_t(items.count)) slots_.resize(2 * slots_.size());
         std::fill(slots_.begin(), slots_.end(), NONE);
         for (uint32_t k = 0; k < items.count; ++k) {
@@ -102,9 +104,7 @@ public:
                 }
                 try {
                     if (!world.put(v, number, states_[size_t(k) * size_ + v])) throw Unhandled("a state outside of the bounds");
-                } catch (const Doubt&) {
-                    throw Unhandled("a value of a state that its variable does not hold");
-                }
+                } catch (const Doubt&) { throw Unhandled("a value of a state that its variable does not hold"); }
             }
             uint32_t& slot = slots_[place_of(state(k))];
             if (slot != NONE) throw Unhandled("a state is listed twice");
@@ -165,12 +165,14 @@ public:
         for (uint32_t k = 0; has_values && k < count_; ++k) values_.push_back(fraction(said("value", k)));
         for (uint32_t k = 0; kind_.holds != Holds::CLOSED && kind_.holds != Holds::AT_MOST && k < count_; ++k) {
             const Value& rank = said("rank", k);
-            if (rank.type != Value::NUMBER || is_double(rank.text) || to_integer(rank.text) < 0) throw Unhandled("a rank that is not a natural number");
+            if (rank.type != Value::NUMBER || is_double(rank.text) || to_integer(rank.text) < 0)
+                throw Unhandled("a rank that is not a natural number");
             ranks_.push_back(to_integer(rank.text));
         }
         if (has_values) bound_ = fraction(top("bound"));
         is_fair_ = kind_.holds == Holds::CLOSED_AND_FALLS && world_.says("environment") == "fair";
-        if (kind_.holds == Holds::CLOSED_AND_FALLS && !is_fair_ && world_.says("environment") != "adversarial") throw Unhandled("an environment that is not known");
+        if (kind_.holds == Holds::CLOSED_AND_FALLS && !is_fair_ && world_.says("environment") != "adversarial")
+            throw Unhandled("an environment that is not known");
         if (world_.avoids("loop")) throw Unhandled("runs that have to end");
         if (json_.find(json_.root, "taken") || json_.find(json_.root, "region")) throw Unhandled("a claim about a part");
     }
@@ -183,8 +185,7 @@ public:
             bool holds = false;
             try {
                 holds = judge(k);
-            } catch (const Doubt&) {
-            }
+            } catch (const Doubt&) {}
             if (!holds) left.push_back(k);
         }
         return left;
@@ -248,7 +249,8 @@ private:
         world_.expand(state, moves_);
         labels_.clear();
         for (const Moves::Move& move : moves_.moves)
-            if (move.label != SILENT && std::find(labels_.begin(), labels_.end(), move.label) == labels_.end()) labels_.push_back(move.label);
+            if (move.label != SILENT && std::find(labels_.begin(), labels_.end(), move.label) == labels_.end())
+                labels_.push_back(move.label);
         if (moves_.moves.empty()) return end(k, world_.avoids("deadlock") ? kind_.fail : kind_.ended);
         bool may_stick = false;
         if (kind_.who == Who::LISTED) {
@@ -382,20 +384,17 @@ nb::object judge(nb::bytes flat, nb::bytes evidence, nb::object poll) {
             }
             bad = values;
         }
-    } catch (const Unhandled& why) {
-        return nb::str(why.what());
-    } catch (const std::out_of_range&) {
+    } catch (const Unhandled& why) { return nb::str(why.what()); } catch (const std::out_of_range&) {
         return nb::str("a part that is too short");
-    } catch (const Doubt&) {
-        return nb::str("a number that is too large");
-    }
+    } catch (const Doubt&) { return nb::str("a number that is too large"); }
     return nb::make_tuple(left, count, bad);
 }
 
 NB_MODULE(_check, m) {
     m.doc() = "The fast checker of evidence: which listed states the reference has to judge.";
     m.def("judge", &judge, nb::arg("flat"), nb::arg("evidence"), nb::arg("poll").none() = nb::none(),
-          "The places of the states that are left to the reference, the number of start states, and one that is not as the claim says; or why all is left.");
+          "The places of the states that are left to the reference, the number of start states, and one that is not as the claim says; or "
+          "why all is left.");
 }
 
 }  // namespace polvet::judging

@@ -61,7 +61,8 @@ struct Affine {
             }
             if (!(size < LARGEST)) throw Unknown{};
             // SOUND: then every order of summation is exact, in float32 and in the doubles here.
-            const bool exact = moved == 0 && roundings == 0 && row.size == std::fabs(row.bias) && lowest >= -126 && size <= std::ldexp(1.0, std::min(lowest, 900) + 24);
+            const bool exact = moved == 0 && roundings == 0 && row.size == std::fabs(row.bias) && lowest >= -126 &&
+                               size <= std::ldexp(1.0, std::min(lowest, 900) + 24);
             tape.add(sum, exact ? 0 : (moved + rounded(terms + 1 + roundings, size)) * OUTWARD);
         }
     }
@@ -114,17 +115,20 @@ const Smooth UNITS[] = {
     {"silu", [](double x, double, double) { return x * logistic(x); },
      [](double x, double d, double, double) { return std::fabs(logistic(x) * (1 + x * logistic(-x))) + 0.51 * d; }, of_size},
     {"gelu", [](double x, double, double) { return x * normal(x); },
-     [](double x, double d, double, double) { return std::fabs(normal(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * PI)) + 0.8 * d; }, of_size},
+     [](double x, double d, double, double) { return std::fabs(normal(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * PI)) + 0.8 * d; },
+     of_size},
     {"gelu_tanh", [](double x, double, double) { return x * logistic(gelu_inner(x)); },
      [](double x, double d, double, double) {
          const double s = logistic(gelu_inner(x)), rest = logistic(-gelu_inner(x));
          return std::fabs(s + x * s * rest * 2 * std::sqrt(2 / PI) * (1 + 3 * 0.044715 * x * x)) + 0.9 * d;
-     }, of_size},
+     },
+     of_size},
     {"mish", [](double x, double, double) { return x * std::tanh(softplus(x)); },
      [](double x, double d, double, double) {
          const double t = std::tanh(softplus(x));
          return std::fabs(t + x * logistic(x) * (1 - t) * (1 + t)) + 0.66 * d;
-     }, of_size},
+     },
+     of_size},
     {"hard_swish", [](double x, double, double) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; },
      [](double, double, double, double) { return 1.5; }, of_size},
     {"elu", [](double x, double a, double b) { return x > 0 ? b * x : a * b * std::expm1(x); },
@@ -137,7 +141,8 @@ const Smooth UNITS[] = {
      [](double x, double, double a, double) { return std::fabs(a * x) / 8; }},
     {"exp", [](double x, double, double) { return std::exp(x); }, [](double x, double d, double, double) { return std::exp(x + d); },
      [](double, double y, double, double) { return std::max(1.0, y); }},
-    {"square", [](double x, double, double) { return x * x; }, [](double x, double d, double, double) { return 2 * (std::fabs(x) + d); }, of_value},
+    {"square", [](double x, double, double) { return x * x; }, [](double x, double d, double, double) { return 2 * (std::fabs(x) + d); },
+     of_value},
     {"sqrt", [](double x, double, double) { return std::sqrt(positive(x)); },
      [](double x, double d, double, double) { return 0.5 / std::sqrt(positive(x - d)); }, of_value},
     {"reciprocal", [](double x, double, double) { return 1 / x; },
@@ -157,7 +162,8 @@ struct Apply {
         for (const Entry& e : entries) {
             const double x = tape.at[e.column], d = tape.off[e.column];
             if (smooth) {
-                const double reach = d * (1 + LIBRARY) + std::fabs(x) * LIBRARY, y = smooth->value(x, e.a, e.b), far = x + std::copysign(reach, x);
+                const double reach = d * (1 + LIBRARY) + std::fabs(x) * LIBRARY, y = smooth->value(x, e.a, e.b),
+                             far = x + std::copysign(reach, x);
                 const double moved = (smooth->slope(x, reach, e.a, e.b) + LIBRARY) * reach;
                 const double share = std::max(smooth->share(x, y, e.a, e.b), smooth->share(far, smooth->value(far, e.a, e.b), e.a, e.b));
                 tape.add(y, (moved + ENCLOSURE * (share + moved) + 0x1p-120) * (1 + LIBRARY) + LIBRARY * (std::fabs(y) + std::fabs(x)));
@@ -167,7 +173,8 @@ struct Apply {
                 const double low = std::trunc(x - d * OUTWARD), high = std::trunc(x + d * OUTWARD);
                 tape.add(low == e.a || low == e.b ? 1 : 0, low == high ? 0 : 1);
             } else {
-                const double low = std::nextafter(x - d, -INFINITY), high = std::nextafter(x + d, INFINITY), cut = std::min(std::max(x, e.a), e.b);
+                const double low = std::nextafter(x - d, -INFINITY), high = std::nextafter(x + d, INFINITY),
+                             cut = std::min(std::max(x, e.a), e.b);
                 const double to_high = std::min(std::max(high, e.a), e.b) - cut, to_low = cut - std::min(std::max(low, e.a), e.b);
                 tape.add(cut, d == 0 ? 0 : std::max(to_high, to_low) * OUTWARD);
             }
@@ -211,7 +218,9 @@ Affine affine(const std::vector<Item>& parts, size_t width) {
 
 }  // namespace
 
-std::function<void(const Cell*, const std::vector<uint32_t>&, std::vector<uint32_t>&)> network_scorer(const World& world, const std::vector<Item>& parts, size_t outputs) {
+std::function<void(const Cell*, const std::vector<uint32_t>&, std::vector<uint32_t>&)> network_scorer(const World& world,
+                                                                                                      const std::vector<Item>& parts,
+                                                                                                      size_t outputs) {
     const auto row = row_of(world, parts);
     std::vector<Node> nodes;
     std::vector<uint32_t> columns;
@@ -226,7 +235,8 @@ std::function<void(const Cell*, const std::vector<uint32_t>&, std::vector<uint32
             nodes.push_back({[made](Tape& tape) { made.run(tape); }});
         } else if (part.is("product")) {
             Product made{double(to_integer(part.parts.at(1).word())), {}};
-            for (size_t k = 2; k < part.parts.size(); ++k) made.pairs.emplace_back(column(part.parts[k].parts.at(0), width), column(part.parts[k].parts.at(1), width));
+            for (size_t k = 2; k < part.parts.size(); ++k)
+                made.pairs.emplace_back(column(part.parts[k].parts.at(0), width), column(part.parts[k].parts.at(1), width));
             width += made.pairs.size();
             nodes.push_back({[made](Tape& tape) { made.run(tape); }});
         } else if (part.is("apply")) {
@@ -236,7 +246,9 @@ std::function<void(const Cell*, const std::vector<uint32_t>&, std::vector<uint32
             if (!made.smooth && made.name != "clip" && made.name != "abs" && made.name != "equal") throw Unhandled("no unit " + made.name);
             for (size_t k = 2; k < part.parts.size(); ++k) {
                 const std::vector<Item>& words = part.parts[k].parts;
-                const auto end = [&](size_t at, double none) { return words.at(at).word() == "*" ? (made.smooth ? 0 : none) : to_double(words[at].text); };
+                const auto end = [&](size_t at, double none) {
+                    return words.at(at).word() == "*" ? (made.smooth ? 0 : none) : to_double(words[at].text);
+                };
                 made.entries.push_back({column(words.at(0), width), end(1, -INFINITY), end(2, INFINITY)});
             }
             width += made.entries.size();
@@ -274,7 +286,8 @@ std::function<void(const Cell*, const std::vector<uint32_t>&, std::vector<uint32
         }
         best.clear();
         for (const uint32_t k : candidates)
-            if (std::none_of(candidates.begin(), candidates.end(), [&](uint32_t i) { return i != k && (high[k] < low[i] || (high[k] == low[i] && i < k)); }))
+            if (std::none_of(candidates.begin(), candidates.end(),
+                             [&](uint32_t i) { return i != k && (high[k] < low[i] || (high[k] == low[i] && i < k)); }))
                 best.push_back(k);
     };
 }

@@ -7,6 +7,8 @@
 namespace polvet::judging {
 
 std::function<void(const Cell*, std::vector<float>&)> row_of(const World& world, const std::vector<Item>& parts);
-std::function<void(const Cell*, const std::vector<uint32_t>&, std::vector<uint32_t>&)> network_scorer(const World& world, const std::vector<Item>& parts, size_t outputs);
+std::function<void(const Cell*, const std::vector<uint32_t>&, std::vector<uint32_t>&)> network_scorer(const World& world,
+                                                                                                      const std::vector<Item>& parts,
+                                                                                                      size_t outputs);
 
 }  // namespace polvet::judging

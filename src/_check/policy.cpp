@@ -100,7 +100,8 @@ std::function<void(const Cell*, std::vector<float>&)> row_of(const World& world,
 
 Chooser::Chooser(const World& world) : filtered_(world.says("applicable") == "filtered"), sampled_(world.says("choose") == "sampled") {
     if (!world.policy()) throw Unhandled("the text has no policy");
-    if ((!filtered_ && world.says("applicable") != "raw") || (!sampled_ && world.says("choose") != "arg-max")) throw Unhandled("a meaning that is not known");
+    if ((!filtered_ && world.says("applicable") != "raw") || (!sampled_ && world.says("choose") != "arg-max"))
+        throw Unhandled("a meaning that is not known");
     const Parts& parts = *world.policy();
     if (sampled_) throw Unhandled("a sampled policy");
     const std::string& kind = parts[0].word();
@@ -136,7 +137,8 @@ Chooser::Chooser(const World& world) : filtered_(world.says("applicable") == "fi
         if (arithmetic.size() != 3 || base.size() != width + 1) throw Unhandled("the forest lacks its arithmetic or base scores");
         forest->narrow = arithmetic[1].word() == "float32";
         forest->strict = arithmetic[2].word() == "<";
-        if ((!forest->narrow && arithmetic[1].text != "float64") || (!forest->strict && arithmetic[2].text != "<=")) throw Unhandled("an arithmetic that is not known");
+        if ((!forest->narrow && arithmetic[1].text != "float64") || (!forest->strict && arithmetic[2].text != "<="))
+            throw Unhandled("an arithmetic that is not known");
         const size_t inputs = only(parts, "inputs").size() - 1;
         for (size_t k = 1; k < base.size(); ++k) forest->base.push_back(to_double(base[k].word()));
         for (const Item& part : parts) {
@@ -148,7 +150,8 @@ Chooser::Chooser(const World& world) : filtered_(world.says("applicable") == "fi
             const uint32_t root = forest->add(part.parts[2], output < 0 ? width : 1, inputs);
             forest->trees.push_back({output, root});
         }
-        scores = [forest, row = row_of(world, parts), values = std::make_shared<std::vector<float>>()](const Cell* state, std::vector<double>& out) {
+        scores = [forest, row = row_of(world, parts), values = std::make_shared<std::vector<float>>()](const Cell* state,
+                                                                                                       std::vector<double>& out) {
             row(state, *values);
             forest->scores(*values, out);
         };

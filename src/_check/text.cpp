@@ -171,7 +171,9 @@ Json::Json(std::string_view text) {
                 continue;
             }
             const size_t begin = at;
-            while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '-' || text[at] == '+' || text[at] == '.')) ++at;
+            while (at < text.size() &&
+                   (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '-' || text[at] == '+' || text[at] == '.'))
+                ++at;
             const std::string_view word = text.substr(begin, at - begin);
             if (word == "null") add({});
             else if (word == "true") add({Value::TRUE, {}, 0, 0});

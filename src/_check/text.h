@@ -42,7 +42,7 @@ struct Value {
 };
 
 struct Json {
-    std::vector<Value> nodes;  // children of one list stand together
+    std::vector<Value> nodes;           // children of one list stand together
     std::deque<std::string> unescaped;  // texts with escapes: views of them stay good
     Value root;
 

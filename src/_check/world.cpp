@@ -48,7 +48,8 @@ int64_t whole(double value) {
 
 Number modulo(Number a, Number b) {
     if (!a.is_real && !b.is_real) {
-        if (b.cell.i == 0 || b.cell.i == std::numeric_limits<int64_t>::min() || a.cell.i == std::numeric_limits<int64_t>::min()) throw Doubt{};
+        if (b.cell.i == 0 || b.cell.i == std::numeric_limits<int64_t>::min() || a.cell.i == std::numeric_limits<int64_t>::min())
+            throw Doubt{};
         const int64_t by = std::abs(b.cell.i), rest = a.cell.i % by;
         return integer(rest < 0 ? rest + by : rest);
     }
@@ -63,15 +64,16 @@ Number power(Number a, Number b) {
     if (a.is_real || b.is_real) return real(std::pow(real_of(a), real_of(b)));
     if (b.cell.i < 0 || (b.cell.i > 63 && std::abs(a.cell.i) > 1)) throw Doubt{};
     int64_t result = 1;
-    for (int64_t k = 0; k < (std::abs(a.cell.i) > 1 ? b.cell.i : std::min<int64_t>(b.cell.i, 2 + b.cell.i % 2)); ++k) result = multiply(result, a.cell.i);
+    for (int64_t k = 0; k < (std::abs(a.cell.i) > 1 ? b.cell.i : std::min<int64_t>(b.cell.i, 2 + b.cell.i % 2)); ++k)
+        result = multiply(result, a.cell.i);
     return integer(result);
 }
 
 using Function = double (*)(double);
 const std::vector<std::pair<std::string_view, Function>> FUNCTIONS = {
-    {"sin", std::sin},   {"cos", std::cos},   {"tan", std::tan},   {"asin", std::asin},   {"acos", std::acos},   {"atan", std::atan},
-    {"sinh", std::sinh}, {"cosh", std::cosh}, {"tanh", std::tanh}, {"asinh", std::asinh}, {"acosh", std::acosh}, {"atanh", std::atanh},
-    {"exp", std::exp},
+    {"sin", std::sin},     {"cos", std::cos},     {"tan", std::tan},   {"asin", std::asin}, {"acos", std::acos},
+    {"atan", std::atan},   {"sinh", std::sinh},   {"cosh", std::cosh}, {"tanh", std::tanh}, {"asinh", std::asinh},
+    {"acosh", std::acosh}, {"atanh", std::atanh}, {"exp", std::exp},
 };
 
 struct Sign {
@@ -81,14 +83,14 @@ struct Sign {
     enum { TRUTH, SAME, REAL } gives;
 };
 constexpr std::array<Sign, 23> SIGNS = {{
-    {"not", Op::NOT, 1, Sign::TRUTH},      {"and", Op::AND, 0, Sign::TRUTH},       {"or", Op::OR, 0, Sign::TRUTH},
-    {"=>", Op::IMPLIES, 2, Sign::TRUTH},   {"=", Op::EQUAL, 2, Sign::TRUTH},       {"<", Op::LESS, 2, Sign::TRUTH},
-    {"<=", Op::AT_MOST, 2, Sign::TRUTH},   {"+", Op::ADD, -1, Sign::SAME},         {"-", Op::SUBTRACT, 2, Sign::SAME},
-    {"*", Op::MULTIPLY, -1, Sign::SAME},   {"min", Op::LEAST, -1, Sign::SAME},     {"max", Op::GREATEST, -1, Sign::SAME},
-    {"/", Op::DIVIDE, 2, Sign::REAL},      {"%", Op::MODULO, 2, Sign::SAME},       {"pow", Op::POWER, 2, Sign::SAME},
-    {"log", Op::LOG, 2, Sign::REAL},       {"abs", Op::ABS, 1, Sign::SAME},        {"sgn", Op::SIGN, 1, Sign::TRUTH},
-    {"floor", Op::FLOOR, 1, Sign::TRUTH},  {"ceil", Op::CEIL, 1, Sign::TRUTH},     {"trc", Op::TRUNCATE, 1, Sign::TRUTH},
-    {"ite", Op::IF, 3, Sign::SAME},        {"at", Op::AT, -1, Sign::SAME},
+    {"not", Op::NOT, 1, Sign::TRUTH},     {"and", Op::AND, 0, Sign::TRUTH},   {"or", Op::OR, 0, Sign::TRUTH},
+    {"=>", Op::IMPLIES, 2, Sign::TRUTH},  {"=", Op::EQUAL, 2, Sign::TRUTH},   {"<", Op::LESS, 2, Sign::TRUTH},
+    {"<=", Op::AT_MOST, 2, Sign::TRUTH},  {"+", Op::ADD, -1, Sign::SAME},     {"-", Op::SUBTRACT, 2, Sign::SAME},
+    {"*", Op::MULTIPLY, -1, Sign::SAME},  {"min", Op::LEAST, -1, Sign::SAME}, {"max", Op::GREATEST, -1, Sign::SAME},
+    {"/", Op::DIVIDE, 2, Sign::REAL},     {"%", Op::MODULO, 2, Sign::SAME},   {"pow", Op::POWER, 2, Sign::SAME},
+    {"log", Op::LOG, 2, Sign::REAL},      {"abs", Op::ABS, 1, Sign::SAME},    {"sgn", Op::SIGN, 1, Sign::TRUTH},
+    {"floor", Op::FLOOR, 1, Sign::TRUTH}, {"ceil", Op::CEIL, 1, Sign::TRUTH}, {"trc", Op::TRUNCATE, 1, Sign::TRUTH},
+    {"ite", Op::IF, 3, Sign::SAME},       {"at", Op::AT, -1, Sign::SAME},
 }};
 
 // Fractions of small numbers; anything larger is a Doubt.
@@ -270,7 +272,8 @@ World::World(std::string_view text) {
     for (const Operator& op : operators_) {
         const Expression* guard = op.guard.get();
         while (guard->op == Op::AND) guard = guard->parts[0].get();
-        const bool is_test = guard->op == Op::EQUAL && guard->parts[0]->op == Op::PLACE && guard->parts[1]->op == Op::INTEGER && !guard->parts[0]->is_real;
+        const bool is_test =
+            guard->op == Op::EQUAL && guard->parts[0]->op == Op::PLACE && guard->parts[1]->op == Op::INTEGER && !guard->parts[0]->is_real;
         firsts.emplace_back(is_test ? guard->parts[0]->i : -1, is_test ? guard->parts[1]->i : 0);
         if (is_test) ++counts[firsts.back().first];
     }
@@ -347,7 +350,9 @@ Expr World::compile(const Item& item) const {
     if (item.parts.size() < 2) throw Unhandled("an empty expression");
     const std::string& sign = item.parts[0].word();
     for (size_t k = 1; k < item.parts.size(); ++k) made->parts.push_back(compile(item.parts[k]));
-    const auto is_real = [&](size_t from) { return std::any_of(made->parts.begin() + long(from), made->parts.end(), [](const Expr& e) { return e->is_real; }); };
+    const auto is_real = [&](size_t from) {
+        return std::any_of(made->parts.begin() + long(from), made->parts.end(), [](const Expr& e) { return e->is_real; });
+    };
     const int count = int(made->parts.size());
     for (size_t k = 0; k < FUNCTIONS.size(); ++k)
         if (sign == FUNCTIONS[k].first && count == 1) {
@@ -395,7 +400,8 @@ Operator World::row(const Item& item) const {
         Stage stage{{table, number(target)}};
         if (const auto features = features_.find(table); features != features_.end())
             for (const auto& [feature, values] : features->second) {
-                if (std::min(target, source) < 0 || size_t(std::max(target, source)) >= values.size()) throw Unhandled("a row leads beyond its features");
+                if (std::min(target, source) < 0 || size_t(std::max(target, source)) >= values.size())
+                    throw Unhandled("a row leads beyond its features");
                 if (values[size_t(target)] != values[size_t(source)]) stage.push_back({feature, number(values[size_t(target)])});
             }
         if (outcome.size() == 3) stage.push_back({place(outcome[2]), number(1)});
@@ -481,7 +487,8 @@ void World::read(const Item& item) {
             const auto end = [&](const Item& word, bool& has, Cell& cell) {
                 has = word.word() != "*";
                 if (!has) return;
-                const Number value = is_real || is_double(word.text) ? Number{true, {.d = to_double(word.text)}} : integer(to_integer(word.text));
+                const Number value =
+                    is_real || is_double(word.text) ? Number{true, {.d = to_double(word.text)}} : integer(to_integer(word.text));
                 if (!put(range.place, value, cell)) throw Unhandled("a start range outside of the bounds");
             };
             end(parts[1], range.has_low, range.low);
@@ -494,7 +501,8 @@ void World::read(const Item& item) {
                 while (!pending.empty()) {
                     const Expression* part = pending.back();
                     pending.pop_back();
-                    if (part->op == Op::PLACE && !seen[size_t(part->i)]) throw Unhandled("a start condition reads a variable that comes later");
+                    if (part->op == Op::PLACE && !seen[size_t(part->i)])
+                        throw Unhandled("a start condition reads a variable that comes later");
                     for (const Expr& child : part->parts) pending.push_back(child.get());
                 }
             }
@@ -581,7 +589,8 @@ void World::expand(const Cell* state, Moves& moves) const {
     for (const Moves::Move& move : moves.moves) {
         Ratio sum;
         for (uint32_t k = move.begin; k < move.end; ++k)
-            sum = lowest(__int128(sum.top) * moves.weights[k].bottom + __int128(moves.weights[k].top) * sum.bottom, __int128(sum.bottom) * moves.weights[k].bottom);
+            sum = lowest(__int128(sum.top) * moves.weights[k].bottom + __int128(moves.weights[k].top) * sum.bottom,
+                         __int128(sum.bottom) * moves.weights[k].bottom);
         for (uint32_t k = move.begin; k < move.end; ++k)
             moves.weights[k] = lowest(__int128(moves.weights[k].top) * sum.bottom, __int128(moves.weights[k].bottom) * sum.top);
     }

@@ -24,8 +24,34 @@ struct Ratio {
 };
 
 enum class Op : uint8_t {
-    INTEGER, DOUBLE, PLACE, ERROR, NOT, AND, OR, IMPLIES, EQUAL, LESS, AT_MOST, ADD, SUBTRACT, MULTIPLY, LEAST, GREATEST,
-    DIVIDE, MODULO, POWER, LOG, ABS, SIGN, FLOOR, CEIL, TRUNCATE, FUNCTION, IF, AT,
+    INTEGER,
+    DOUBLE,
+    PLACE,
+    ERROR,
+    NOT,
+    AND,
+    OR,
+    IMPLIES,
+    EQUAL,
+    LESS,
+    AT_MOST,
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    LEAST,
+    GREATEST,
+    DIVIDE,
+    MODULO,
+    POWER,
+    LOG,
+    ABS,
+    SIGN,
+    FLOOR,
+    CEIL,
+    TRUNCATE,
+    FUNCTION,
+    IF,
+    AT,
 };
 
 struct Expression {
@@ -103,7 +129,7 @@ public:
     bool avoids(const std::string& what) const;
     bool is_fail(const Cell* state) const { return is_true(*fail_, state); }
     bool is_goal(const Cell* state) const { return is_true(*goal_, state); }
-    void expand(const Cell* state, Moves& moves) const;  // throws Doubt at an error of the model
+    void expand(const Cell* state, Moves& moves) const;        // throws Doubt at an error of the model
     bool put(uint32_t place, Number value, Cell& cell) const;  // false: out of bounds
     // Call `each` with every start state, until it returns false; false: it did.
     template <class Each> bool starts(Each&& each) const;
