@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from polvet.check.checker import Accepted, Subjects, check
-from polvet.check.counters import _is_possible
 from polvet.check.packing import pack
 from polvet.check.start_region import read_region
 from polvet.cli.app import run
@@ -19,6 +18,7 @@ from polvet.model.network import Kind, Variable
 from polvet.policy.finite_memory import dump_fmp
 from polvet.policy.finite_memory.build import Builder
 from polvet.policy.finite_memory.goal import parse_goal
+from polvet.policy.finite_memory.starts import _is_possible
 from polvet.policy.identity import policy_sha256
 from polvet.records.packed import pack_columns
 from polvet.sources import TaskOptions, load_task

@@ -23,6 +23,11 @@ FLOATS = {"float64", "float32", "float16", "longdouble", "float"}
 FIXED = {"int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "int", "intp"}
 WRAPPING = {"prod", "cumprod", "cumsum", "dot", "matmul", "einsum"}
 REASONS = {
+    "it decides a warning alone": {"check/never:is_never": 2},
+    "guards and assignments compute constants in doubles, as they compute variables": {
+        "model/folding:_computed": 1,
+        "model/folding:_double_of": 1,
+    },
     "it is only shown in a claim's text": {
         "check/conflict:check_conflict": 1,
         "check/permissive:check_permissive": 1,
@@ -52,8 +57,6 @@ REASONS = {
         "check/listed_states:chance_of": 1,
         "check/model_errors:_rational": 1,
         "check/model_errors:_size": 1,
-        "check/permissive:label_rows": 1,
-        "check/risk_bound:_mixed": 1,
         "model/possible:_Reading._combined": 1,
         "model/semantics:Semantics._distribution": 1,
     },
@@ -64,7 +67,7 @@ REASONS = {
         "model/arithmetic:_real_of": 1,
         "model/arithmetic:_same_kind": 2,
         "model/arithmetic:_trigonometric": 12,
-        "model/evaluate:compile_expression.build": 3,
+        "model/evaluate:compile_expression.build": 2,
         "model/semantics:Semantics._rows": 1,
         "model/semantics:_stored": 1,
         "check/all_starts:_range": 2,

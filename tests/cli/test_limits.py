@@ -220,7 +220,7 @@ def test_the_net_catches_what_forgets_its_budget(monkeypatch, capsys):
         while True:
             pass
 
-    monkeypatch.setattr("polvet.sources.make_task", forgetful)
+    monkeypatch.setattr("polvet.check.never.make_task", forgetful)
     assert run(["explore", str(LINE.task), "--time-limit", "0.1"]) == 20
     assert "time limit of 0.1 s reached (raise it with --time-limit)" in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ from polvet.check.subjects import Rejected, Subjects, find_other_file
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import read_text
 from polvet.policy.finite_memory import FiniteMemoryPolicy, load_fmp, parse_fmp
-from polvet.policy.finite_memory.goal import Case, parse_goal
+from polvet.policy.finite_memory.goal import parse_goal
 from polvet.policy.finite_memory.load import is_its
 from polvet.policy.finite_memory.projection import Place, part_between, project
 from polvet.policy.finite_memory.sketch import Sketch, is_sketch, read_sketch
@@ -42,23 +42,9 @@ def find_subject(
     if not isinstance(certificate["start"], str) or "features" in certificate or "between" in certificate:
         return Rejected("'start' is no text, or stands beside a part of a sketch")
     try:
-        starts = parse_goal(certificate["start"], fmp, "start")
+        return started(fmp, parse_goal(certificate["start"], fmp, "start"))
     except InputError as error:
         return Rejected(str(error))
-    if not any(_is_possible(case, fmp) for case in starts.cases):
-        return Rejected("there is no start that it is about, and of nothing everything is true")
-    return started(fmp, starts)
-
-
-def _is_possible(case: Case, fmp: FiniteMemoryPolicy) -> bool:
-    """Return whether some configuration is in the case: if any value of a variable is, then one at or beside a bound or a constant is."""
-    values = {0, *(atom.value for atom in case.atoms)}
-    values |= {end for variable in fmp.variables for end in (variable.lower, variable.upper) if end is not None}
-    tried = {value + by for value in values for by in (-1, 0, 1)}
-    return bool(case.states) and all(
-        any(one.admits(value) and all(a.holds(value) for a in case.atoms if a.variable == one.name) for value in tried)
-        for one in fmp.variables
-    )
 
 
 def _whole_subject(

@@ -16,10 +16,8 @@ UNREAD = 141
 def main() -> None:
     """Run the command line and leave with the documented exit code."""
     for name in ("stdout", "stderr"):
-        if (
-            getattr(sys, name) is None
-        ):  # it was closed: what is said there is said to nobody, and no file takes its number
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the end
+        if getattr(sys, name) is None:  # closed: what is said there is said to nobody, and no file takes its number
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
     if sys.argv[1:] == ["--version"]:  # scripts ask this often: the answer waits for no import
         try:
             print(f"polvet {__version__}")
