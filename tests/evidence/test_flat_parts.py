@@ -41,7 +41,7 @@ def prism(text: str) -> Task:
 @pytest.mark.parametrize("name", ["-", "*", "at(a)", 'a "b"', "error", "7", "1e5", "", "é", "null", "(", "a\nb"])
 def test_a_name_is_read_as_it_is_meant(name):
     text = f"(flat 1)(variable {word(name)} 0 1)(operator {word(name)} {word(name)} (branch 1))(fail 0)(goal 0)(starts (1))"
-    world = World(f"{text}(meaning (choice policy) (bounds error))")
+    world = World(f"{text}(meaning (choice policy) (environment adversarial) (bounds error) (errors all))")
     assert world.names == [name]
     assert [label for label, _ in world.moves((1,))] == [name]
     assert world.moves((0,)) == []
@@ -54,7 +54,7 @@ def test_expressions_that_share_their_parts_do_not_blow_up():
     defined, lines = terms.lines([["(fail ", terms.of(sum_), ")"]])
     assert len("".join((*defined, *lines))) < 3000
     text = "\n".join(["(flat 1)", "(variable x 0 1)", *defined, *lines, "(goal 0)", "(start (x 0 1))"])
-    assert World(text + "(meaning (choice policy) (bounds error))").names == ["x"]
+    assert World(text + "(meaning (choice policy) (environment adversarial) (bounds error) (errors all))").names == ["x"]
 
 
 def test_variables_set_aside_are_left_out_with_their_errors():
