@@ -54,7 +54,9 @@ def test_expressions_that_share_their_parts_do_not_blow_up():
     defined, lines = terms.lines([["(fail ", terms.of(sum_), ")"]])
     assert len("".join((*defined, *lines))) < 3000
     text = "\n".join(["(flat 1)", "(variable x 0 1)", *defined, *lines, "(goal 0)", "(start (x 0 1))"])
-    assert World(text + "(meaning (choice policy) (environment adversarial) (bounds error) (errors all))").names == ["x"]
+    assert World(text + "(meaning (choice policy) (environment adversarial) (bounds error) (errors all))").names == [
+        "x"
+    ]
 
 
 def test_variables_set_aside_are_left_out_with_their_errors():

@@ -124,4 +124,4 @@ def _wait() -> None:
 def test_the_time_limit_is_kept_while_a_function_decides(work):
     bound, asked = slow_walk(5_000)
     work(bound, Budget(0.2))
-    assert 0 < len(asked) < 1_000
+    assert len(asked) < 1_000  # none at all where the limit comes first
